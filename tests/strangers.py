@@ -26,6 +26,20 @@ def with_backward(change: Callable[[Tensor], Tensor]) -> Any:
     return Changed.apply
 
 
+class Feedback(torch.autograd.Function):
+    """y = xWᵀ, whose backward sends the product with another matrix down, as libraries of feedback alignment do it."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor, feedback: Tensor) -> Tensor:
+        ctx.save_for_backward(x, feedback)
+        return x @ weight.T
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> Any:
+        x, feedback = ctx.saved_tensors
+        return g @ feedback.to(g), g.T @ x, None
+
+
 class Residual(nn.Module):
     """h + f(h), of a branch f."""
 

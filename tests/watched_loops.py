@@ -71,9 +71,12 @@ def local_loss(model: Net, x: Tensor, y: Tensor) -> Tensor:
     return sum(F.cross_entropy(head(h), y) for head, h in zip(model.heads, model.states(x), strict=True))
 
 
-def train(model: Any, watch: Any = None, steps: int = 5, loss: Any = bp_loss, batch: int = 32, lr: float = 0.1) -> Any:
-    """A plain loop over the first samples; returns the model."""
-    inner = getattr(model, "module", model)
+def train(
+    model: Any, watch: Any = None, steps: int = 5, loss: Any = bp_loss, batch: int = 32, lr: float = 0.1,
+    trained: Any = None,
+) -> Any:  # fmt: skip
+    """A plain loop over the first samples, which trains the model or a part of it; returns the model."""
+    inner = trained or getattr(model, "module", model)
     optimizer = torch.optim.SGD(inner.parameters(), lr=lr)
     for step in range(steps):
         rows = torch.arange(step * batch, (step + 1) * batch) % 128

@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
+from torch.utils.data import DataLoader, TensorDataset
 
 import walkback as wb
 from conftest import alike
@@ -60,6 +61,7 @@ def described(model: nn.Module) -> dict[str, Any]:
     """Everything there is, in values that do not change with the model."""
     return {
         "state": copy.deepcopy(dict(model.state_dict())),
+        "no buffers": [k for part in model.modules() for k, b in part._buffers.items() if b is None],
         "order": [name for name, _ in model.named_modules()],
         "grads": [(id(p.grad), None if p.grad is None else p.grad.clone()) for p in model.parameters()],
         "objects": [id(t) for t in (*model.parameters(), *model.buffers())],
@@ -72,7 +74,8 @@ def described(model: nn.Module) -> dict[str, Any]:
         "keys": [sorted(vars(part)) for part in model.modules()],
         "torch": (torch.get_rng_state(), torch.get_default_dtype(), torch.get_num_threads(), torch.is_grad_enabled(),
                   torch.are_deterministic_algorithms_enabled(), torch.get_float32_matmul_precision(),
-                  torch.is_anomaly_enabled(), str(torch.get_default_device())),
+                  torch.is_anomaly_enabled(), str(torch.get_default_device()),
+                  torch.backends.mha.get_fastpath_enabled()),
         "others": (random.getstate(), np.random.get_state()[1].tolist()),
     }  # fmt: skip
 
@@ -104,7 +107,8 @@ def test_a_forward_pass_that_changes_its_model() -> None:
 
 
 def test_a_net_that_changes_nothing_has_no_such_note() -> None:
-    assert "put back" not in notes_of(Net())
+    """Its batches are drawn by a loader that shuffles."""
+    assert "put back" not in notes_of(Net(), DataLoader(TensorDataset(X, Y), batch_size=8, shuffle=True))
 
 
 def test_an_embedding_with_max_norm() -> None:

@@ -112,7 +112,7 @@ def test_a_limit_that_is_just_met_is_not_told_of() -> None:
     assert gather([(X, Y)] * 2, Net(), 48).notes == []
     assert sum(len(y) for _, y in gather([(X, Y)] * 2, Net(), None).batches) == 48
     assert gather([(X, Y)] * 2, Net(), 47).notes == ["looked at the first 47 samples and stopped there: max_samples=47"]
-    for wrong in (0, -1, 1.5, True):
+    for wrong in (0, -1, 1.5, 30.0, True, "all"):
         with pytest.raises(BadValue, match="max_samples is"):
             gather([(X, Y)], Net(), wrong)  # type: ignore[arg-type]
 
@@ -134,13 +134,6 @@ def test_tables_and_triples_of_tokens() -> None:
     triple, notes = measured([(ids, mask, labels)], Classifier())
     assert table == triple
     assert any("entry 2 is the labels, because it alone can be" in note for note in notes)
-
-
-def test_the_random_state_is_kept_while_batches_are_drawn() -> None:
-    loader = DataLoader(TensorDataset(X, Y), batch_size=8, shuffle=True)
-    model, before = Net(), torch.get_rng_state()
-    measured(loader, model)
-    assert torch.equal(torch.get_rng_state(), before)
 
 
 def other(x: Tensor | None = None, y: Tensor | None = None) -> list[tuple[Tensor, Tensor]]:
@@ -184,6 +177,7 @@ def hurt(value: float) -> Tensor:
         ([(np.array(["a"] * 24), Y)], {}, "cannot become a tensor"),
         ([], {}, "no samples"),
         ([(X, Y[:5])], {}, "got (24, 3) and (5,)"),
+        ([(X, Y)], {"accuracy": 0.5, "metric": lambda out, y: 1.0}, "both given"),
     ],
 )  # fmt: skip
 def test_error_data_that_cannot_be_meant_are_named(batches: Any, options: Any, words: str) -> None:
@@ -205,9 +199,20 @@ def test_labels_beyond_127_and_labels_that_are_all_the_same() -> None:
     assert measured([(X, two)])[0] == measured([(X, two.long())])[0]
 
 
-def test_error_a_score_and_its_metric() -> None:
-    with pytest.raises(BadValue, match="both given"):
-        measured([(X, Y)], accuracy=0.5, metric=lambda out, y: 1.0)
+def test_second_implementation_tensors_inside_of_the_inputs_are_taken_by_sample_too(plain: Any) -> None:
+    class Nested(Net):
+        def forward(self, x: Tensor, more: Any) -> Tensor:
+            return super().forward(x * more["scale"][0])
+
+    def batch(rows: slice) -> Any:
+        return (X[rows], {"scale": (torch.ones(len(X[rows]), 1), None)}), Y[rows]
+
+    numbers, notes = measured([batch(slice(0, 20)), batch(slice(20, 24))], Nested())
+    assert notes == plain[1]
+    assert numbers["gradient_norms"] == pytest.approx(plain[0]["gradient_norms"])
+    assert numbers["rho"] == pytest.approx(plain[0]["rho"])
+    with pytest.raises(BadValue, match=r"the inputs\[1\]\['scale'\]\[0\] of batch 0 hold NaN"):
+        measured([((X, {"scale": (X / 0 * 0,)}), Y)], Nested())
 
 
 def test_an_infinite_mask_beside_the_inputs_is_no_defect() -> None:
@@ -235,12 +240,11 @@ def test_error_inputs_of_another_kind_or_on_another_device() -> None:
 
 
 def test_errors_of_the_model_itself_are_not_explained_away() -> None:
-    class Broken(Net):
-        def forward(self, x: Tensor) -> Tensor:
-            raise RuntimeError("mine")
+    def mine(h: Tensor, z: Tensor) -> Tensor:
+        raise RuntimeError("mine")
 
     with pytest.raises(BadValue, match="the model fails on the first batch: RuntimeError: mine") as caught:
-        measured([(X, Y)], Broken())
+        measured([(X, Y)], Net(mine))
     assert isinstance(caught.value.__cause__, RuntimeError)
 
 
@@ -258,9 +262,16 @@ class Sharded(nn.Module):
         return self.module(*args)
 
 
-@pytest.mark.parametrize("pattern", ["layers.*", "module.layers.*", "_orig_mod.layers.*", "module._orig_mod.layers.*"])
-@pytest.mark.parametrize("wrap", [nn.DataParallel, torch.compile, torch.optim.swa_utils.AveragedModel, Sharded,
-                                  lambda m: nn.DataParallel(torch.compile(m))])  # fmt: skip
+@pytest.mark.parametrize(
+    ("wrap", "pattern"),
+    [
+        (nn.DataParallel, "layers.*"), (nn.DataParallel, "module.layers.*"), (torch.compile, "_orig_mod.layers.*"),
+        (torch.compile, "module._orig_mod.layers.*"), (torch.optim.swa_utils.AveragedModel, "module.layers.*"),
+        (Sharded, "layers.*"), (Sharded, "module.layers.*"),
+        (lambda m: nn.DataParallel(torch.compile(m)), "module._orig_mod.layers.*"),
+        (lambda m: nn.DataParallel(torch.compile(m)), "layers.*"),
+    ],
+)  # fmt: skip
 def test_second_implementation_wrapped_models_are_looked_at_inside(wrap: Any, pattern: str, plain: Any) -> None:
     numbers, notes = measured([(X, Y)], wrap(Net()), pattern)
     assert numbers == plain[0]
@@ -314,13 +325,3 @@ def test_sentences_name_the_dtype_of_the_model(dtype: torch.dtype) -> None:
     half = dtype in (torch.bfloat16, torch.float16)
     assert f"{f'a float32 copy of the {name} weights' if half else name} turns its direction by" in reference.says
     assert ("float32" in reference.says) == (dtype is not torch.float64)
-
-
-def test_a_baseline_by_seed_is_not_called_without_a_spread() -> None:
-    models = [Net(seed=seed) for seed in (0, 1)]
-    for frozen, words in (([0.3, 0.31], "Given by seed, not measured here: frozen"),
-                          (0.3, "Typed in, not measured here, and so without a spread: frozen")):  # fmt: skip
-        audit = wb.audit(models, [(X, Y)], "layers.*", accuracy=[0.6, 0.61], frozen=frozen)
-        (depth,) = (f for f in audit.subjects[0].findings if f.check == "depth")
-        assert words in depth.says
-        assert ("without a spread" in depth.says) == isinstance(frozen, float)

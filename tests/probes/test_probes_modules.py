@@ -9,12 +9,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from strangers import Residual
 from walkback.errors import BadValue, UnknownName
 from walkback.nets import make_net
 from walkback.nets.reduction import has_cls_token, lift, reduce_gradient, reduce_hidden
-from walkback.probes import credit_cosine, find_blocks, look, observe
-from walkback.rules import make_rule
+from walkback.probes import Look, find_blocks, look
 
 CLASSES = 3
 
@@ -150,25 +148,6 @@ def test_second_implementation_one_sample_at_a_time(sizes: tuple[int, ...]) -> N
         assert torch.allclose(seen.gradients[0][i], h.grad[0])
 
 
-def test_second_implementation_our_own_net_through_both_doors() -> None:
-    torch.manual_seed(0)
-    net = make_net("resmlp", (5,), CLASSES, {"width": 8, "depth": 3})
-    rule = make_rule("fa", net, torch.Generator().manual_seed(1), {})
-    x, y = batch(20, 5)
-    ours = observe(net, rule, x.float(), y, torch.Generator())
-    foreign = nn.Sequential(net.embed, *map(Residual, net.blocks), net.readout)
-    seen = look(foreign, [(x.float(), y)], ["1", "2", "3"], credits=lambda *_: list(ours.credits.blocks))
-    for mine, theirs in zip(ours.gradients, seen.gradients, strict=True):
-        alive(mine, theirs)
-        assert credit_cosine(mine, theirs).value == pytest.approx(1, abs=1e-12)
-        assert torch.allclose(mine, theirs, rtol=1e-5, atol=1e-8)
-    assert all(torch.equal(a, b) for a, b in zip(seen.credits, ours.credits.blocks, strict=True))
-    assert not any(row.note for row in seen.layers)
-    # Our blocks give branches and the skip is outside: the row of such a block says so.
-    branches = look(net, [(x.float(), y)], "blocks.*")
-    assert "skip between" in branches.layers[0].note
-
-
 def test_the_gradient_goes_through_a_skip_outside_the_block() -> None:
     """Closed form: logits = h + tanh(h), so ∂/∂h has an identity that a cut at the block would lose."""
 
@@ -219,17 +198,44 @@ class Odd(nn.Module):
 BLOCKS = ["a", "b", "c"]
 
 
-def statuses(how: Callable[[Odd, Tensor], Tensor]) -> list[str]:
-    seen = look(Odd(how), [batch(5, CLASSES)], BLOCKS)
-    for row, h, g in zip(seen.layers, seen.hidden[1:], seen.gradients[1:], strict=True):
-        measured = h is not None and g is not None
-        assert measured or row.status != "ok"
-    assert len(seen.seen) + len(seen.not_seen) == 3
-    return [row.status for row in seen.layers]
+def seen_of(how: Callable[[Odd, Tensor], Tensor]) -> Look:
+    return look(Odd(how), [batch(5, CLASSES)], BLOCKS)
 
 
-def test_odd_called_twice() -> None:
-    assert statuses(lambda m, x: m.c(m.b(m.b(m.a(x))))) == ["ok", "called 2 times", "ok"]
+def silent(m: Odd, x: Tensor) -> Tensor:
+    with torch.no_grad():
+        h = m.b(m.a(x))
+    return m.c(h)
+
+
+def broken(m: Odd, x: Tensor) -> Tensor:
+    h = m.a(x).exp()
+    out = m.c(m.b(h))
+    h.mul_(2)  # exp's backward needed it
+    return out
+
+
+@pytest.mark.parametrize(
+    ("how", "expected", "known"),
+    [
+        (lambda m, x: m.c(m.b(m.b(m.a(x)))), ["ok", "called 2 times", "ok"], [True, False, True]),
+        (lambda m, x: m.c(m.a(x)), ["ok", "not reached", "ok"], [True, False, True]),
+        (lambda m, x: m.c(m.b(m.a(x)).detach()), ["no gradient", "no gradient", "ok"], [True] * 3),
+        (silent, ["no gradient", "no gradient", "ok"], [True] * 3),
+        (lambda m, x: m.c(m.b(m.a(x) / 0)), ["not finite"] * 3, [True] * 3),
+        (broken, ["no gradient"] * 3, [True] * 3),
+    ],
+)
+def test_odd_passes_are_a_status(how: Callable[[Odd, Tensor], Tensor], expected: list[str], known: list[bool]) -> None:
+    seen = seen_of(how)
+    assert [row.status for row in seen.layers] == expected
+    assert [h is not None for h in seen.hidden[1:]] == known
+    assert [g is not None for g in seen.gradients[1:]] == [status in ("ok", "not finite") for status in expected]
+    assert seen.not_seen == tuple(f"{n}: {s}" for n, s in zip(BLOCKS, expected, strict=True) if s != "ok")
+    if "not finite" in expected:
+        assert (seen.status, seen.accuracy) == ("not finite", 0)  # a NaN is not right
+    if how is broken:
+        assert "inplace" in seen.layers[0].note
 
 
 def test_odd_one_module_under_two_names() -> None:
@@ -240,43 +246,18 @@ def test_odd_one_module_under_two_names() -> None:
     assert seen.hidden[0] is None
 
 
-def test_odd_not_reached() -> None:
-    assert statuses(lambda m, x: m.c(m.a(x))) == ["ok", "not reached", "ok"]
-    seen = look(Tokens(), [batch(2, 6, 5)], "encoder.layers")
-    assert "did you mean encoder.layers.*" in seen.layers[0].note
-
-
-def test_odd_reached_only_sometimes() -> None:
+def test_odd_reached_only_sometimes_or_never() -> None:
     model = Odd(lambda m, x: m.c(m.b(m.a(x))) if len(x) > 2 else m.c(m.a(x)))
     seen = look(model, [batch(4, CLASSES), batch(2, CLASSES)], BLOCKS)
     assert seen.not_seen == ("b: not reached",)
     assert seen.hidden[2] is None
-
-
-def test_odd_no_gradient() -> None:
-    assert statuses(lambda m, x: m.c(m.b(m.a(x)).detach())) == ["no gradient", "no gradient", "ok"]
-
-    def silent(m: Odd, x: Tensor) -> Tensor:
-        with torch.no_grad():
-            h = m.b(m.a(x))
-        return m.c(h)
-
-    seen = look(Odd(silent), [batch(5, CLASSES)], BLOCKS)
-    assert [row.status for row in seen.layers] == ["no gradient", "no gradient", "ok"]
-    assert seen.hidden[1] is not None
-    assert seen.gradients[1] is None
-
-
-def test_odd_not_finite() -> None:
-    assert statuses(lambda m, x: m.c(m.b(m.a(x) / 0))) == ["not finite", "not finite", "not finite"]
-    seen = look(Odd(lambda m, x: m.c(m.b(m.a(x) / 0))), [batch(5, CLASSES)], BLOCKS)
-    assert seen.status == "not finite"
-    assert seen.accuracy == 0  # a NaN is not right
+    seen = look(Tokens(), [batch(2, 6, 5)], "encoder.layers")
+    assert "did you mean encoder.layers.*" in seen.layers[0].note
 
 
 def test_odd_other_order() -> None:
     with pytest.raises(BadValue, match=r"\['b', 'a', 'c'\]"):
-        statuses(lambda m, x: m.c(m.a(m.b(x))))
+        seen_of(lambda m, x: m.c(m.a(m.b(x))))
 
 
 def test_odd_in_place_modification_after_the_capture() -> None:
@@ -307,45 +288,18 @@ def test_odd_in_place_modification_after_the_capture() -> None:
     assert torch.equal(seen.hidden[1], x.relu())
 
 
-def test_odd_a_backward_that_cannot_run_is_a_status() -> None:
-    def broken(m: Odd, x: Tensor) -> Tensor:
-        h = m.a(x).exp()
-        out = m.c(m.b(h))
-        h.mul_(2)  # exp's backward needed it
-        return out
-
-    seen = look(Odd(broken), [batch(5, CLASSES)], BLOCKS)
-    assert [row.status for row in seen.layers] == ["no gradient"] * 3
-    assert "inplace" in seen.layers[0].note
-
-
-class Pair(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        torch.manual_seed(0)
-        self.linear = nn.Linear(CLASSES, CLASSES).double()
-
-    def forward(self, h: Tensor) -> tuple[Tensor, str]:
-        return self.linear(h), "more"
+class Pair(nn.Linear):
+    def forward(self, h: Tensor) -> tuple[Tensor, Tensor]:
+        out = super().forward(h)
+        return out, out * 0
 
 
 def test_odd_tuples_take_the_first_tensor_and_say_so() -> None:
-    class Model(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.pair = Pair()
-
-        def forward(self, h: Tensor) -> tuple[Tensor, Tensor]:
-            out = self.pair(h)[0]
-            return out, out * 0
-
-    x, y = batch(5, CLASSES)
-    model = Model()
-    seen = look(model, [(x, y)], "pair")
-    assert seen.layers[0].status == "ok"
-    assert seen.layers[0].note == "first tensor of a tuple"
-    out = model.pair.linear(x)
-    assert torch.allclose(seen.gradients[1], out.softmax(1) - F.one_hot(y, CLASSES))
+    torch.manual_seed(0)
+    (x, y), model = batch(5, CLASSES), nn.Sequential(Pair(CLASSES, CLASSES).double())
+    seen = look(model, [(x, y)], "0")
+    assert (seen.layers[0].status, seen.layers[0].note) == ("ok", "first tensor of a tuple")
+    assert torch.allclose(seen.gradients[1], model(x)[0].softmax(1) - F.one_hot(y, CLASSES))
 
 
 def test_odd_widths_that_change_are_said() -> None:
@@ -390,7 +344,6 @@ def test_images_and_asked_reductions() -> None:
 def test_cls_is_seen_by_name() -> None:
     assert has_cls_token(Tokens(cls=True))
     assert has_cls_token(make_net("vit-mini", (3, 8, 8), 4, {"depth": 1}))
-    assert not has_cls_token(Tokens())
     absent = nn.Module()
     absent.cls_token, absent.use_cls, absent.num_cls = None, False, 10
     absent.register_parameter("cls", None)
@@ -400,12 +353,12 @@ def test_cls_is_seen_by_name() -> None:
     assert has_cls_token(absent)
 
 
-@pytest.mark.parametrize("name", ["cls_weights", "cls_scale", "num_cls_seen", "dcls", "cls_token_mask"])
-def test_a_name_that_merely_contains_cls_changes_nothing(name: str) -> None:
+def test_names_that_merely_contain_cls_change_nothing() -> None:
     model, (x, y) = Tokens(), batch(4, 6, 5)
-    model.register_buffer(name, torch.ones(8))
-    model.head.register_parameter(name, nn.Parameter(torch.ones(8)))
-    setattr(model.embed, name + "_loss", True)
+    for name in ("cls_weights", "cls_scale", "num_cls_seen", "dcls", "cls_token_mask"):
+        model.register_buffer(name, torch.ones(8))
+        model.head.register_parameter(name, nn.Parameter(torch.ones(8)))
+        setattr(model.embed, name + "_loss", True)
     model.register_buffer("cls_token", torch.ones(3, 8))  # a buffer is no token to learn
     model.encoder.register_parameter("cls", nn.Parameter(torch.ones(2, 8)))  # of this name, but of two tokens
     assert not has_cls_token(model)

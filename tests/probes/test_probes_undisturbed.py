@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from conftest import alike
+from test_model_as_it_was import described
 from walkback.nets import make_net
 from walkback.probes import (
     feedback_null,
@@ -58,21 +59,6 @@ def trap() -> tuple[Trap, Tensor, Tensor]:
     return model, x, y
 
 
-def state_of(model: nn.Module) -> dict[str, object]:
-    return {
-        "tensors": {k: v.clone() for k, v in model.state_dict().items()},
-        "none": [k for part in model.modules() for k, b in part._buffers.items() if b is None],
-        "flags": [p.requires_grad for p in model.parameters()],
-        "grads": [None if p.grad is None else p.grad.clone() for p in model.parameters()],
-        "modes": [part.training for part in model.modules()],
-        "hooks": [len(part._forward_hooks) + len(part._forward_pre_hooks) for part in model.modules()],
-        "rng": torch.get_rng_state(),
-        "others": (random.getstate(), [np.asarray(part).tolist() for part in np.random.get_state()]),
-        "fastpath": torch.backends.mha.get_fastpath_enabled(),
-        "grad mode": torch.is_grad_enabled(),
-    }
-
-
 def greedy(model: nn.Module, x: Tensor, y: Tensor) -> list[Tensor]:
     """A credit function with no manners: it trains, draws, and fills .grad."""
     model.train()
@@ -93,13 +79,13 @@ def greedy(model: nn.Module, x: Tensor, y: Tensor) -> list[Tensor]:
 def test_a_foreign_model_is_as_before(probe: Callable[[Trap, Tensor, Tensor], object], explode: bool) -> None:
     model, x, y = trap()
     model.explode = explode
-    before, inputs = state_of(model), x.clone()
+    before, inputs = described(model), x.clone()
     if explode:
         with pytest.raises(ZeroDivisionError):
             probe(model, x, y)
     else:
         probe(model, x, y)
-    assert alike(before, state_of(model))
+    assert alike(before, described(model))
     assert torch.equal(x, inputs)
 
 
@@ -117,14 +103,14 @@ def test_our_nets_are_as_before(name: str) -> None:
         torch.manual_seed(k)  # a maker with no manners
         return make_rule("fa", net, torch.Generator().manual_seed(k), {})
 
-    before = state_of(net), state_of(rule)
+    before = described(net), described(rule)
     seen = observe(net, rule, x, y, draw)
     feedback_null(net, rule, fresh, x, y, draw)
     net_precision(net, x, y, seen.gradients)
     replay = replay_net(net, x, y)
     perturbation(seen.credits.blocks, *replay, draw, directions=2)
     nudging(seen.credits.blocks, *replay)
-    assert alike(before, (state_of(net), state_of(rule)))
+    assert alike(before, (described(net), described(rule)))
 
 
 def test_property_batchnorm_in_evaluation_couples_no_samples() -> None:

@@ -12,27 +12,16 @@ from torch import nn
 from torch.nn import functional as F
 
 import walkback as wb
+from strangers import Feedback
 from walkback.audits.alarms import WatchWarning
 from walkback.probes.update import REPLACED
 from walkback.records.readers.watch_log import UPDATE
-from watched_loops import PROBE, Net, X, Y
+from watched_loops import PROBE, Net, X, Y, train
 
 WIDTH, CLASSES = 10, 3
 
 
-class FeedbackFunction(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, x, weight, feedback):
-        ctx.save_for_backward(x, weight, feedback)
-        return x @ weight.T
-
-    @staticmethod
-    def backward(ctx, grad):
-        x, _, feedback = ctx.saved_tensors
-        return grad @ feedback, grad.T @ x, None
-
-
-class Feedback(nn.Module):
+class Aligned(nn.Module):
     """A linear layer with feedback weights: fixed, or drawn anew in every forward pass and put into the module."""
 
     def __init__(self, inputs, outputs, redrawn=False):
@@ -45,7 +34,7 @@ class Feedback(nn.Module):
         if self.redrawn:
             fresh = torch.rand_like(self.weight).abs() * self.weight.detach().sign()
             self.feedback = nn.Parameter(fresh, requires_grad=False)
-        return FeedbackFunction.apply(x, self.weight, self.feedback)
+        return Feedback.apply(x, self.weight, self.feedback)
 
 
 class Direct(nn.Linear):
@@ -83,8 +72,8 @@ class DirectNet(nn.Module):
 def feedback_net(redrawn=False):
     torch.manual_seed(0)
     sizes = [(6, WIDTH), (WIDTH, WIDTH), (WIDTH, WIDTH)]
-    blocks = [nn.Sequential(Feedback(a, b, redrawn), nn.Tanh()) for a, b in sizes]
-    return nn.Sequential(*blocks, Feedback(WIDTH, CLASSES, redrawn))
+    blocks = [nn.Sequential(Aligned(a, b, redrawn), nn.Tanh()) for a, b in sizes]
+    return nn.Sequential(*blocks, Aligned(WIDTH, CLASSES, redrawn))
 
 
 def direct_net():
@@ -97,51 +86,38 @@ DIRECT = ["inside.0", "inside.1", "inside.2"]
 WITH_TARGETS = ({"x": PROBE[0], "targets": PROBE[1], "loss_function": F.cross_entropy}, PROBE[1])
 
 
+def loss_of(model, x, y):
+    return F.cross_entropy(model(x, y, F.cross_entropy) if isinstance(model, DirectNet) else model(x), y)
+
+
 def run(model, blocks, probe, watching=True, steps=3, batch=16, **options):
-    """A plain loop; the watch, the losses, and the weights and random numbers at the end."""
+    """A plain loop; the watch, and the weights and random numbers at the end."""
     torch.manual_seed(4)
-    direct = isinstance(model, DirectNet)
-    optimizer = torch.optim.SGD([p for p in model.parameters() if p.requires_grad], lr=0.1)
     watch = wb.watch(model, blocks, probe=probe, every=1, show=False, residual=False, **options) if watching else None
-    losses = []
-    for step in range(steps):
-        rows = torch.arange(step * batch, (step + 1) * batch) % 128
-        optimizer.zero_grad()
-        out = model(X[rows], Y[rows], F.cross_entropy) if direct else model(X[rows])
-        loss = F.cross_entropy(out, Y[rows])
-        loss.backward()
-        if watch is not None:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", WatchWarning)
-                watch.step()
-        optimizer.step()
-        losses.append(loss.item())
-    return watch, [torch.tensor(losses), *(p.detach().clone() for p in model.parameters()), torch.rand(2)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", WatchWarning)
+        train(model, watch, steps, loss_of, batch)
+    return watch, [*(p.detach().clone() for p in model.parameters()), torch.rand(2)]
 
 
-def true_gradient(model, blocks, place, probe):
+def slopes(losses, moves):
+    """∂ℓ_i/∂t along each of these moves of a number t, by central differences, (N, moves); `losses` of a number."""
+    with torch.no_grad():
+        return torch.stack([(losses(move, 1e-6) - losses(move, -1e-6)) / 2e-6 for move in moves], 1)
+
+
+def true_gradient(model, block, probe):
     """∂(each sample's loss)/∂(output of a block), by central differences in float64, one dimension at a time."""
     twin = model.double().eval()
-    parts = dict(twin.named_modules())
-    names = list(parts[blocks[place]].parameters())
-    x, y = probe[0].double(), probe[1]
-    moved = {}
+    by = []
 
-    def move(block, given, output):
-        return output + moved["by"] if "by" in moved else output
+    def losses(unit, size):
+        by[:] = [size * unit]
+        return F.cross_entropy(twin(probe[0].double()), probe[1], reduction="none")
 
-    handle = parts[blocks[place]].register_forward_hook(move)
-    rows = []
-    with torch.no_grad():
-        for unit in torch.eye(WIDTH, dtype=torch.float64):
-            sides = []
-            for sign in (1, -1):
-                moved["by"] = sign * 1e-6 * unit
-                sides.append(F.cross_entropy(twin(x), y, reduction="none"))
-            rows.append((sides[0] - sides[1]) / 2e-6)
-    handle.remove()
-    assert names
-    return torch.stack(rows, 1)
+    part = dict(twin.named_modules())[block]
+    part.register_forward_hook(lambda block, given, output: output + by[0])
+    return slopes(losses, torch.eye(WIDTH, dtype=torch.float64))
 
 
 KINDS = {"fixed": (feedback_net, BLOCKS, PROBE), "direct": (direct_net, DIRECT, WITH_TARGETS)}
@@ -162,7 +138,7 @@ def test_finite_differences_the_cosines_are_with_the_true_gradient(kind):
     out = model(x, y, F.cross_entropy) if kind == "direct" else model(x)
     credits = torch.autograd.grad(F.cross_entropy(out, y), [states[name] for name in blocks])
     for place, credit in enumerate(credits):
-        truth = true_gradient(make(), blocks, place, PROBE)
+        truth = true_gradient(make(), blocks[place], PROBE)
         assert credit.abs().max() > 0
         expected = F.cosine_similarity(credit.double(), truth).mean()
         assert found.cosine_out[place].value == pytest.approx(float(expected), abs=1e-4)
@@ -177,32 +153,25 @@ def test_finite_differences_the_cosine_of_the_update(kind):
     model = make()
     watch, _ = run(model, blocks, probe, steps=1)
     again = make()
-    x, y = X[:16], Y[:16]
-    out = again(x, y, F.cross_entropy) if kind == "direct" else again(x)
-    F.cross_entropy(out, y).backward()
+    loss_of(again, X[:16], Y[:16]).backward()
     part = dict(again.named_modules())[blocks[1]]
-    weight = next(p for p in part.parameters() if p.requires_grad)
-    update = [p.grad for p in part.parameters() if p.requires_grad]
+    u = torch.cat([p.grad.flatten() for p in part.parameters() if p.requires_grad]).double()
     twin = make().double().eval()
     parameters = [p for p in dict(twin.named_modules())[blocks[1]].parameters() if p.requires_grad]
     probe_x, probe_y = PROBE[0][:32].double(), PROBE[1][:32]
-    parts = []
-    with torch.no_grad():
-        for p in parameters:
-            flat, slopes = p.view(-1), torch.zeros(p.numel(), dtype=torch.float64)
-            for i in range(p.numel()):
-                value, sides = float(flat[i]), []
-                for sign in (1, -1):
-                    flat[i] = value + sign * 1e-6
-                    sides.append(float(F.cross_entropy(twin(probe_x), probe_y)))
-                flat[i] = value
-                slopes[i] = (sides[0] - sides[1]) / 2e-6
-            parts.append(slopes)
-    truth, u = torch.cat(parts), torch.cat([g.flatten() for g in update]).double()
+
+    def loss(place, size):
+        flat, number = place
+        flat[number] += size
+        found = F.cross_entropy(twin(probe_x), probe_y)[None]
+        flat[number] -= size
+        return found
+
+    truth = slopes(loss, [(p.detach().view(-1), n) for p in parameters for n in range(p.numel())])[0]
     expected = float(truth @ u / truth.norm() / u.norm())
     reading = watch.looks[0].moment.measured[UPDATE][1]
     assert reading.status == "ok"
-    assert weight.grad.abs().max() > 0
+    assert u.abs().max() > 0
     assert reading.value == pytest.approx(expected, abs=0.35 * abs(expected) + 0.02)
     assert watch.looks[0].halves[1] is None
 
@@ -285,15 +254,10 @@ def test_planted_an_optimizer_that_trains_orphans_is_found():
     model = nn.Sequential(
         nn.Linear(6, WIDTH), Constrained(WIDTH, WIDTH, bias=False), nn.Tanh(), nn.Linear(WIDTH, CLASSES)
     )
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         with wb.watch(model, ["1"], probe=PROBE, every=4, show=False, residual=False) as watch:
-            for step in range(14):
-                optimizer.zero_grad()
-                F.cross_entropy(model(X[step : step + 16]), Y[step : step + 16]).backward()
-                watch.step()
-                optimizer.step()
+            train(model, watch, 14)
     assert sum("1.weight was replaced by another tensor" in str(w.message) for w in said) == 1
     assert watch.looks[0].moment.measured[UPDATE][0].status == REPLACED
     assert any("no trainable weight of the blocks changed since step" in str(w.message) for w in said)
@@ -302,15 +266,10 @@ def test_planted_an_optimizer_that_trains_orphans_is_found():
 def test_weights_that_nobody_steps_are_found_and_those_that_move_are_not():
     for stepped in (False, True):
         model = Net()
-        optimizer = torch.optim.SGD(model.blocks.parameters() if stepped else model.head.parameters(), lr=0.01)
         with warnings.catch_warnings(record=True) as said:
             warnings.simplefilter("always")
             with wb.watch(model, "blocks.*", probe=PROBE, every=4, show=False, residual=True) as watch:
-                for step in range(20):
-                    optimizer.zero_grad()
-                    F.cross_entropy(model(X[step : step + 16]), Y[step : step + 16]).backward()
-                    watch.step()
-                    optimizer.step()
+                train(model, watch, 20, trained=model.blocks if stepped else model.head)
         assert any("no trainable weight" in str(w.message) for w in said) != stepped
 
 

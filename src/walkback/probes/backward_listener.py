@@ -8,15 +8,14 @@ tensor, is not taken for a gradient that came through block m.
 
 import copy
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.autograd.graph import Node, get_gradient_edge
-from torch.utils.hooks import RemovableHandle
 
-from walkback.probes.hooks import watching
+from walkback.probes.hooks import BlockHooks, watching
 from walkback.probes.inputs import own_inputs
 from walkback.probes.outputs import call, entries
 from walkback.probes.perturb import Worker
@@ -52,7 +51,7 @@ class Listener:
 
     def __init__(self, blocks: Sequence[nn.Module]):
         self.blocks = list(blocks)
-        self._handles: list[RemovableHandle] = []
+        self._hooks = BlockHooks()
         self._clear()
 
     def _clear(self) -> None:
@@ -70,9 +69,7 @@ class Listener:
     def start(self) -> None:
         """Listen from now on."""
         self._clear()
-        for block in {id(block): block for block in self.blocks}.values():
-            self._handles.append(block.register_forward_pre_hook(self._before, with_kwargs=True))
-            self._handles.append(block.register_forward_hook(self._after))
+        self._hooks = BlockHooks(self.blocks, self._before, self._after)
 
     def stop(self) -> Heard:
         """Remove the hooks and return what they saw."""
@@ -83,29 +80,17 @@ class Listener:
 
     def drop(self) -> None:
         """Remove the hooks."""
-        for handle in self._handles:
-            handle.remove()
-        self._handles = []
+        self._hooks.remove()
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Somebody's copy of the model has hooks that do nothing."""
-        return Listener, ([],)
-
-    def _place(self, block: nn.Module) -> int | None:
-        return next((place for place, each in enumerate(self.blocks) if each is block), None)
-
-    def _before(self, block: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
-        place = self._place(block)
+    def _before(self, place: int | None, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         if place is None or in_backward():
             return
         for tensor in floating([*args, *kwargs.values()]):
             if tensor.is_leaf and tensor.requires_grad and not isinstance(tensor, nn.Parameter):
                 self.cut = True
-                _on(tensor, _kept(self.carried[place]))
+                _on(tensor, lambda gradient, into=self.carried[place]: into.append(gradient.detach().clone()))
 
-    def _after(self, block: nn.Module, args: tuple[Any, ...], output: Any) -> None:
-        del args
-        place = self._place(block)
+    def _after(self, place: int | None, output: Any) -> None:
         if place is None:
             return
         if in_backward():
@@ -121,24 +106,24 @@ class Listener:
                 continue
             edge = get_gradient_edge(tensor)
             key = (edge.node, edge.output_nr)
-            _on(tensor, self._arrival(place))
+            into = [self.arrived[place]]
             earlier = self.outputs.get(key)
             if earlier is not None and earlier < place:  # the block gives back what it took
-                _on(tensor, _sized(self.delivered[place, earlier]))
+                into.append(self.delivered[place, earlier])
             else:
                 self._walk(place, edge.node)
             fresh[key] = place
+
+            def arrives(
+                gradient: Tensor, into: list[list[Tensor]] = into, whole: list[Tensor] = self.whole[place]
+            ) -> None:
+                for sizes in into:
+                    sizes.append(_size(gradient))
+                if self.cut:
+                    whole.append(gradient.detach().clone())
+
+            _on(tensor, arrives)
         self.outputs |= fresh
-
-    def _arrival(self, place: int) -> Callable[[Tensor], None]:
-        sized, whole = _sized(self.arrived[place]), _kept(self.whole[place])
-
-        def hook(gradient: Tensor) -> None:
-            sized(gradient)
-            if self.cut:
-                whole(gradient)
-
-        return hook
 
     def _walk(self, place: int, start: Node) -> None:
         """Find the nodes through which this block's gradient leaves for an earlier block."""
@@ -155,7 +140,16 @@ class Listener:
                         seen.add(before)
                         todo.append(before)
                 elif earlier < place:
-                    node.register_hook(_delivery(self.delivered[place, earlier], slot))
+
+                    def delivers(
+                        given: Sequence[Tensor | None], _: Any, slot: int = slot,
+                        into: list[Tensor] = self.delivered[place, earlier],
+                    ) -> None:  # fmt: skip
+                        gradient = given[slot] if slot < len(given) else None
+                        if gradient is not None:
+                            into.append(_size(gradient))
+
+                    node.register_hook(delivers)
 
     def _heard(self) -> Heard:
         count = len(self.blocks)
@@ -168,12 +162,12 @@ class Listener:
         if hidden:
             checkpointed = any(self.silent[p] and self.again[p] for p in hidden)
             why = REENTRANT if checkpointed else f"block {hidden[0]} was not called in a forward pass with gradients"
-        elif not any(_alive(size) for size in sizes.values()):
+        elif not any(sizes.values()):  # NaN and infinity arrived too
             return Heard.nothing(count, NO_BACKWARD)
         crosses: list[Crossing] = []
         for low in range(count - 1):
             above = range(low + 1, count)
-            if any(_alive(_norm(self.delivered[m, low])) and _alive(sizes[m]) for m in above):
+            if any(_norm(self.delivered[m, low]) and sizes[m] for m in above):
                 crosses.append("crosses")
             elif any(_proportional(a, g) for m in above for g in self.carried[m] for a in self.whole[low]):
                 crosses.append("carried by hand")
@@ -209,31 +203,9 @@ def _size(gradient: Tensor) -> Tensor:
     return norm
 
 
-def _sized(into: list[Tensor]) -> Callable[[Tensor], None]:
-    return lambda gradient: into.append(_size(gradient))
-
-
-def _kept(into: list[Tensor]) -> Callable[[Tensor], None]:
-    return lambda gradient: into.append(gradient.detach().clone())
-
-
-def _delivery(into: list[Tensor], slot: int) -> Callable[[Sequence[Tensor | None], Sequence[Tensor | None]], None]:
-    def hook(inputs: Sequence[Tensor | None], outputs: Sequence[Tensor | None]) -> None:
-        del outputs
-        gradient = inputs[slot] if slot < len(inputs) else None
-        if gradient is not None:
-            into.append(_size(gradient))
-
-    return hook
-
-
 def _norm(sizes: Sequence[Tensor]) -> float:
     """The norm of several parts: √Σ‖part‖²."""
     return float(torch.stack([size.cpu() for size in sizes]).square().sum().sqrt()) if sizes else 0.0
-
-
-def _alive(size: float) -> bool:
-    return size != 0  # NaN and infinity arrived too
 
 
 def _proportional(a: Tensor, b: Tensor) -> bool:
@@ -268,7 +240,7 @@ def direct(worker: Worker) -> list[bool | None]:
         with few.running():
             with watching(few.modules) as seen:
                 call(few.model, own_inputs(few.model, few.inputs))
-            states = [seen.outputs.get(id(module)) for module in few.modules]
+            states = seen.states[1:]
             edges = [None if state is None else state.edge for state in states]
             for low in range(count - 1):
                 below = edges[low]

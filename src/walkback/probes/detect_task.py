@@ -53,7 +53,7 @@ def settle(model: nn.Module, batches: list[Pair], output: Asked = None, loss: Pe
         notes.append("every output lies between 0 and 1, and was taken as a logit for cross-entropy; give loss= if it "
                      "was trained by another loss")  # fmt: skip
     fitted = [(x, _as_classes(y, logits, number, notes)) for number, (x, y) in enumerate(batches)]
-    place = _class_place(logits, fitted[0][1])
+    notes, place = list(dict.fromkeys(notes)), _class_place(logits, fitted[0][1])
     for number, (_, labels) in enumerate(fitted):
         _in_range(labels, logits.shape[place], f"the labels of batch {number}")
     if fitted[0][1].dim() == 1:
@@ -105,19 +105,16 @@ def _trial(model: nn.Module, inputs: Any) -> Any:
     """The output of one batch; if that fails for a reason that can be named, it is."""
 
     own = on_tensors(inputs, Tensor.clone)
-    with (
-        undisturbed(model, whole=True),
-        torch.inference_mode(False),
-        torch.enable_grad(),
-    ):  # a forward may take gradients
+    with undisturbed(model, whole=True), torch.inference_mode(False), torch.enable_grad():  # it may take gradients
         try:
             return model(own) if isinstance(own, Tensor) else model(**own) if isinstance(own, Mapping) else model(*own)
         except Exception as error:
             if isinstance(error, WalkbackError):
                 raise
             parameter = next((p for p in model.parameters() if p.is_floating_point()), None)
-            for name, value in tensors_of(inputs).items() if parameter is not None else ():
-                assert parameter is not None
+            for name, value in tensors_of(inputs).items():
+                if parameter is None:
+                    break
                 if value.device != parameter.device:
                     raise BadValue(f"the {name} are on {value.device} and the model on {parameter.device}",
                                    f"move them: .to({str(parameter.device)!r})") from error  # fmt: skip
@@ -165,13 +162,13 @@ def _as_classes(labels: Tensor, logits: Tensor, number: int, notes: list[str]) -
         if not _one_hot(labels):
             raise BadValue(f"{where} are {tuple(labels.shape)} and not one-hot: several classes per sample, or "
                            "probabilities", remedy)  # fmt: skip
-        _note(notes, "the labels are one-hot; their class was taken")
+        notes.append("the labels are one-hot; their class was taken")
         labels = labels.argmax(1)
     labels = _one_column(labels)
     if labels.is_floating_point():
         if not labels.isfinite().all() or (labels != labels.round()).any():
             raise BadValue(f"{where} are {_dtype(labels)} and not whole numbers, so they are no classes", remedy)
-        _note(notes, f"the labels are {_dtype(labels)}; they are whole numbers and were taken as classes")
+        notes.append(f"the labels are {_dtype(labels)}; they are whole numbers and were taken as classes")
     elif labels.is_complex():
         raise BadValue(f"{where} are complex", remedy)
     return labels.long()
@@ -196,11 +193,6 @@ def _class_place(logits: Tensor, labels: Tensor) -> int:
     return places[0]
 
 
-def _note(notes: list[str], note: str) -> None:
-    if note not in notes:
-        notes.append(note)
-
-
 def _in_range(labels: Tensor, classes: int, where: str) -> None:
     wrong = (labels < 0) | (labels >= classes)
     if labels.dim() > 1:
@@ -222,7 +214,7 @@ def _dense(take: Taken, batches: list[Pair], last: bool, notes: list[str]) -> Ta
     notes = [*notes, f"one class per place: a sample's loss is the mean over its labelled places (not {IGNORED}), and "
              "accuracy counts places"]  # fmt: skip
     if _repeats_its_inputs(batches):
-        batches = [(x, _shifted(y)) for x, y in batches]
+        batches = [(x, F.pad(y[:, 1:], (0, 1), value=IGNORED)) for x, y in batches]  # the last place has none
         notes.append("the labels repeat input_ids, as for a causal language model: place t is scored against the token "
                      "at t + 1; give loss= if that is not meant")  # fmt: skip
     bare = sum(int((y == IGNORED).flatten(1).all(1).sum()) for _, y in batches)
@@ -245,11 +237,6 @@ def _repeats_its_inputs(batches: list[Pair]) -> bool:
         if ((ids != labels) & (labels != IGNORED)).any():
             return False
     return True
-
-
-def _shifted(labels: Tensor) -> Tensor:
-    """The label of place t + 1 at place t; the last place has none."""
-    return F.pad(labels[:, 1:], (0, 1), value=IGNORED)
 
 
 def dense_losses(logits: Tensor, labels: Tensor, last: bool) -> Tensor:

@@ -54,29 +54,24 @@ def without_autocast() -> Iterator[list[str]]:
 
 
 @contextmanager
-def fastpath_off() -> Iterator[None]:
-    """PyTorch's fused transformer path calls no inner modules, so hooks would miss them."""
-    before = torch.backends.mha.get_fastpath_enabled()
-    torch.backends.mha.set_fastpath_enabled(False)
-    try:
-        yield
-    finally:
-        torch.backends.mha.set_fastpath_enabled(before)
+def every_module_called() -> Iterator[None]:
+    """What is computed is the same, without two ways that hide modules from hooks.
 
-
-@contextmanager
-def checkpoints_off() -> Iterator[None]:
-    """Reentrant checkpoints hide the graph of what they run, and allow no gradient at a state: it is run plainly.
-
-    The forward pass computes the same; only what is recomputed in a backward pass is kept instead.
+    PyTorch's fused transformer path calls no inner modules. Reentrant checkpoints hide the graph of what they run, and
+    allow no gradient at a state: it is run plainly, and what would be recomputed in a backward pass is kept instead.
     """
 
     def plain(run: Callable[..., Any], preserve: bool, *args: Any) -> Any:
         del preserve
         return run(*args)
 
-    with swapped(torch.utils.checkpoint.CheckpointFunction, "apply", staticmethod(plain)):
-        yield
+    fastpath = torch.backends.mha.get_fastpath_enabled()
+    torch.backends.mha.set_fastpath_enabled(False)
+    try:
+        with swapped(torch.utils.checkpoint.CheckpointFunction, "apply", staticmethod(plain)):
+            yield
+    finally:
+        torch.backends.mha.set_fastpath_enabled(fastpath)
 
 
 @contextmanager

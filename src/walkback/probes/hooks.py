@@ -1,4 +1,4 @@
-"""Hooks on a user's blocks: record or move what passes them in one forward pass. They are always removed."""
+"""Hooks on a user's blocks: record or move what passes them in one forward pass, or hear the passes of their loop."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -11,7 +11,7 @@ import torch.utils.checkpoint
 from torch import Tensor, nn
 from torch.autograd.graph import GradientEdge, get_gradient_edge
 
-from walkback.probes.forward_switches import checkpoints_off, fastpath_off
+from walkback.probes.forward_switches import every_module_called
 from walkback.probes.outputs import first_tensor, with_first
 
 Move = Callable[[Tensor], Tensor]
@@ -26,13 +26,57 @@ class State(NamedTuple):
 
 
 class Seen:
-    """What the hooks saw in one forward pass, by the identity of the module."""
+    """What the hooks saw in one forward pass, by the module."""
 
-    def __init__(self) -> None:
-        self.calls: Counter[int] = Counter()
-        self.order: list[int] = []
-        self.inputs: dict[int, State] = {}
-        self.outputs: dict[int, State] = {}
+    def __init__(self, blocks: Sequence[nn.Module]) -> None:
+        self.blocks = blocks
+        self.calls: Counter[nn.Module] = Counter()  # in the order of the first calls
+        self.inputs: dict[nn.Module, State] = {}
+        self.outputs: dict[nn.Module, State] = {}
+
+    @property
+    def states(self) -> list[State | None]:
+        """What the first block took, and what every block gave."""
+        return [self.inputs.get(self.blocks[0]), *map(self.outputs.get, self.blocks)]
+
+
+class BlockHooks:
+    """Hooks that hear every call of some modules: before(number, args, kwargs) and after(number, output).
+
+    number   which of them is called; None for a copy that shares its hooks, as where a net is split over devices
+
+    They only read. The hooks of a deep copy or a pickle of the model do nothing.
+    """
+
+    def __init__(
+        self,
+        modules: Iterable[nn.Module] = (),
+        before: Callable[[int | None, tuple[Any, ...], dict[str, Any]], None] = lambda *_: None,
+        after: Callable[[int | None, Any], None] = lambda *_: None,
+    ) -> None:
+        self._modules, self._tell_before, self._tell_after, self._handles = list(modules), before, after, list[Any]()
+        for module in {id(module): module for module in self._modules}.values():
+            self._handles.append(module.register_forward_pre_hook(self._before, with_kwargs=True))
+            self._handles.append(module.register_forward_hook(self._after))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return BlockHooks, ()
+
+    def remove(self) -> None:
+        """Take them away."""
+        for handle in self._handles:
+            handle.remove()
+
+    def _number(self, module: nn.Module) -> int | None:
+        return next((number for number, each in enumerate(self._modules) if each is module), None)
+
+    def _before(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        if self._modules:
+            self._tell_before(self._number(module), args, kwargs)
+
+    def _after(self, module: nn.Module, _: Any, output: Any) -> None:
+        if self._modules:
+            self._tell_after(self._number(module), output)
 
 
 Place = int | str  # of an argument
@@ -53,57 +97,61 @@ def _state(given: Mapping[Place, Tensor], shape: torch.Size | None, before: Tens
     return next(iter([*passed, *alike, *given]), None)
 
 
-def _keep(into: dict[int, State], key: int, something: Any) -> None:
-    value, note = first_tensor(something)
-    if value is not None:
-        # The clone and the edge are of this moment: what changes the tensor in place later gets a new edge.
-        edge = get_gradient_edge(value) if value.requires_grad else None
-        with torch._C.DisableTorchFunction():  # a pass without cuts makes detach() do nothing
-            into[key] = State(value.detach().clone(), edge, note)
+def _kept(value: Tensor, note: str = "") -> State:
+    # The clone and the edge are of this moment: what changes the tensor in place later gets a new edge.
+    edge = get_gradient_edge(value) if value.requires_grad else None
+    with torch._C.DisableTorchFunction():  # a pass without cuts makes detach() do nothing
+        return State(value.detach().clone(), edge, note)
+
+
+@contextmanager
+def _hooked(handles: Iterable[Any]) -> Iterator[None]:
+    """Hooks that are on inside; every module is called meanwhile."""
+    on: list[Any] = []
+    try:
+        on.extend(handles)
+        with every_module_called():
+            yield
+    finally:
+        for handle in on:
+            handle.remove()
 
 
 @contextmanager
 def watching(blocks: Iterable[nn.Module]) -> Iterator[Seen]:
     """What the blocks take and give in the forward passes inside."""
-    seen, handles = Seen(), []
-    pending: dict[int, dict[Place, tuple[Tensor, State]]] = {}
-    last: list[Tensor] = []  # what the block before gave
+    seen = Seen(list(blocks))
+    pending: dict[nn.Module, dict[Place, tuple[Tensor, State]]] = {}
+    last: Tensor | None = None  # what the block before gave
 
     def before(block: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        seen.calls[id(block)] += 1
-        if seen.calls[id(block)] == 1:
-            seen.order.append(id(block))
-            kept: dict[int, State] = {}
-            for number, (place, tensor) in enumerate(_tensors(args, kwargs).items()):
-                _keep(kept, number, tensor)
-                pending.setdefault(id(block), {})[place] = (tensor, kept[number])
+        seen.calls[block] += 1
+        if seen.calls[block] == 1:
+            pending[block] = {place: (tensor, _kept(tensor)) for place, tensor in _tensors(args, kwargs).items()}
 
     def after(block: nn.Module, args: tuple[Any, ...], output: Any) -> None:
         del args
-        found = first_tensor(output)[0]
-        given = pending.pop(id(block), {})
-        shape = None if found is None else found.shape
-        place = _state({at: t for at, (t, _) in given.items()}, shape, last[-1] if last else None)
+        nonlocal last
+        found, note = first_tensor(output)
+        given = pending.pop(block, {})
+        place = _state({at: t for at, (t, _) in given.items()}, None if found is None else found.shape, last)
         if place is not None:
-            _taken[block], seen.inputs[id(block)] = place, given[place][1]
-        last[:] = [] if found is None else [found]
-        _keep(seen.outputs, id(block), output)
+            _taken[block], seen.inputs[block] = place, given[place][1]
+        last = found
+        if found is not None:
+            seen.outputs[block] = _kept(found, note)
 
-    try:
-        for block in {id(block): block for block in blocks}.values():
-            handles.append(block.register_forward_pre_hook(before, with_kwargs=True))
-            handles.append(block.register_forward_hook(after))
-        with fastpath_off(), checkpoints_off():
-            yield seen
-    finally:
-        for handle in handles:
-            handle.remove()
+    each = {id(block): block for block in seen.blocks}.values()
+    with _hooked(
+        handle for block in each
+        for handle in (block.register_forward_pre_hook(before, with_kwargs=True), block.register_forward_hook(after))
+    ):  # fmt: skip
+        yield seen
 
 
 @contextmanager
 def moving(blocks: Sequence[nn.Module], moves: Mapping[int, Move]) -> Iterator[None]:
     """The states named by `moves` (0: what the first block takes; l: what block l−1 gives) are moved on their way."""
-    handles = []
 
     def input_hook(move: Move) -> Callable[..., Any]:
         def before(block: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -126,14 +174,9 @@ def moving(blocks: Sequence[nn.Module], moves: Mapping[int, Move]) -> Iterator[N
 
         return after
 
-    try:
-        for layer, move in moves.items():
-            if layer:
-                handles.append(blocks[layer - 1].register_forward_hook(output_hook(move)))
-            else:
-                handles.append(blocks[0].register_forward_pre_hook(input_hook(move), with_kwargs=True))
-        with fastpath_off(), checkpoints_off():
-            yield
-    finally:
-        for handle in handles:
-            handle.remove()
+    with _hooked(
+        blocks[layer - 1].register_forward_hook(output_hook(move)) if layer
+        else blocks[0].register_forward_pre_hook(input_hook(move), with_kwargs=True)
+        for layer, move in moves.items()
+    ):  # fmt: skip
+        yield

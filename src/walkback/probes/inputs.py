@@ -5,6 +5,7 @@ Nothing is guessed silently: what is taken, left out or converted is noted, and 
 
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -37,9 +38,8 @@ def gather(batches: Any, model: nn.Module, max_samples: int | None = MAX_SAMPLES
     model     says what a table's keys may be: the arguments of its forward
     own_loss  labels are whatever your loss takes; else they are class labels
     """
-    if max_samples is not None and (
-        isinstance(max_samples, bool) or int(max_samples) != max_samples or max_samples < 1
-    ):
+    whole = isinstance(max_samples, Integral) and not isinstance(max_samples, bool)
+    if max_samples is not None and not (whole and max_samples > 0):
         raise BadValue(f"max_samples is {max_samples}", "give a whole number above 0, or None for all samples")
     notes: dict[str, None] = {}
     kept: list[Pair] = []
@@ -96,7 +96,9 @@ def _is_one_batch(given: Any, own_loss: bool) -> bool:
     inputs, labels = given
     if not inputs.ndim or not labels.ndim or len(inputs) != len(labels):
         return False
-    return own_loss or labels.ndim == 1 or not _is_float(labels) or inputs.shape != labels.shape
+    floating = isinstance(labels, Tensor) and labels.is_floating_point()
+    floating = floating or (isinstance(labels, np.ndarray) and np.issubdtype(labels.dtype, np.floating))
+    return own_loss or labels.ndim == 1 or not floating or inputs.shape != labels.shape
 
 
 def _is_one_batch_of_several(given: Any) -> bool:
@@ -109,10 +111,6 @@ def _is_one_batch_of_several(given: Any) -> bool:
 
 def _is_array(value: Any) -> bool:
     return isinstance(value, Tensor | np.ndarray)
-
-
-def _is_float(value: Any) -> bool:
-    return value.is_floating_point() if isinstance(value, Tensor) else np.issubdtype(value.dtype, np.floating)
 
 
 def _tensor(value: Any) -> Any:
@@ -230,12 +228,15 @@ def _fitting(inputs: Any, model: nn.Module, notes: dict[str, None]) -> Any:
                    "name the inputs as the forward's arguments, or give them as a tuple")  # fmt: skip
 
 
-def tensors_of(inputs: Any) -> dict[str, Tensor]:
-    """The tensors of a batch's inputs by name."""
+def tensors_of(inputs: Any, name: str = "inputs") -> dict[str, Tensor]:
+    """The tensors of a batch's inputs by name, in the order of `on_tensors`."""
     if isinstance(inputs, Tensor):
-        return {"inputs": inputs}
-    pairs = inputs.items() if isinstance(inputs, Mapping) else enumerate(inputs)
-    return {f"inputs[{key!r}]": value for key, value in pairs if isinstance(value, Tensor)}
+        return {name: inputs}
+    found: dict[str, Tensor] = {}
+    if isinstance(inputs, Mapping | list | tuple):
+        for key, value in inputs.items() if isinstance(inputs, Mapping) else enumerate(inputs):
+            found |= tensors_of(value, f"{name}[{key!r}]")
+    return found
 
 
 def rows_of(inputs: Any, which: Tensor | slice, count: int) -> Any:
@@ -259,12 +260,21 @@ def _finite(inputs: Any, number: int) -> None:
 
 
 def on_tensors(inputs: Any, do: Callable[[Tensor], Tensor]) -> Any:
-    """`do` applied to every tensor of a batch's inputs: a tensor, or a sequence or mapping with tensors in it."""
+    """`do` applied to every tensor of a module's inputs, in tables, lists and tuples too; anything else stays.
+
+    >>> on_tensors({"a": torch.ones(1), "b": (torch.ones(1), "c")}, lambda t: t + 1)
+    {'a': tensor([2.]), 'b': (tensor([2.]), 'c')}
+    """
     if isinstance(inputs, Tensor):
         return do(inputs)
     if isinstance(inputs, Mapping):
-        return {key: do(value) if isinstance(value, Tensor) else value for key, value in inputs.items()}
-    return [do(value) if isinstance(value, Tensor) else value for value in inputs]
+        return {key: on_tensors(value, do) for key, value in inputs.items()}
+    if isinstance(inputs, list | tuple):
+        parts = [on_tensors(value, do) for value in inputs]
+        if hasattr(inputs, "_fields"):
+            return type(inputs)(*parts)
+        return parts if isinstance(inputs, list) else tuple(parts)
+    return inputs
 
 
 def own_inputs(model: nn.Module, inputs: Any) -> Any:

@@ -18,8 +18,7 @@ from walkback.probes.forward_switches import as_trained
 from walkback.probes.hooks import Seen, watching
 from walkback.probes.inputs import own_inputs
 from walkback.probes.norms import block_growth, sample_sizes
-from walkback.probes.outputs import PerSampleLoss, call, per_sample_losses
-from walkback.probes.outputs import shape_of as _size
+from walkback.probes.outputs import PerSampleLoss, call, per_sample_losses, shape_of
 from walkback.probes.preserve import undisturbed
 from walkback.probes.unwrap import find_blocks
 from walkback.probes.user_errors import in_a_line
@@ -86,11 +85,12 @@ class Look(NamedTuple):
 
 
 class _Part(NamedTuple):
-    """One layer in one batch."""
+    """One layer in one batch, and then over all of them."""
 
     row: Layer
     hidden: Tensor | None = None
     gradient: Tensor | None = None
+    credit: Tensor | None = None
     shape: torch.Size | None = None  # of the whole feature, batch included
     size: Tensor | None = None  # of each sample
     grown: Tensor | None = None  # each sample's size over that of what the block took
@@ -118,8 +118,7 @@ def look(
     """
     found = find_blocks(model, blocks)
     cls = has_cls_token(model)
-    sites: list[list[_Part]] = [[] for _ in range(len(found) + 1)]
-    given: list[list[Tensor | None]] = [[] for _ in found]
+    batched: list[list[_Part]] = []
     right, total, countable, every, failed = 0, 0, True, [], ""
     with (
         undisturbed(model, whole=True) as changes, torch.inference_mode(False), torch.enable_grad(),
@@ -129,11 +128,7 @@ def look(
             inputs, labels = _pair(batch)
             parts, logits, losses, trouble = _one_batch(model, inputs, labels, found, reduction, cls, loss)
             failed = failed or trouble
-            for site, part in zip(sites, parts, strict=True):
-                site.append(part)
-            if credits is not None:
-                for store, credit in zip(given, _credits(credits(model, inputs, labels), parts), strict=True):
-                    store.append(credit)
+            batched.append(parts if credits is None else _with_credits(credits(model, inputs, labels), parts))
             countable &= logits.dim() == 2 and labels.dim() == 1 and not labels.is_floating_point()
             if countable:
                 right += int(((logits.argmax(1) == labels) & logits.isfinite().all(1)).sum())
@@ -141,21 +136,21 @@ def look(
             every.append(losses.double())
     if not total:
         raise BadValue("there are no samples to look at", "give at least one batch (inputs, labels)")
-    merged = [_merge(site) for site in sites]
+    start, *merged = [_merge(parts) for parts in zip(*batched, strict=True)]
     all_losses = torch.cat(every)
     return Look(
-        start=merged[0].row,
-        layers=tuple(part.row for part in merged[1:]),
-        hidden=tuple(part.hidden for part in merged),
-        gradients=tuple(part.gradient for part in merged),
-        sizes=tuple(part.size for part in merged),
-        growth=tuple(part.grown for part in merged[1:]),
+        start=start.row,
+        layers=tuple(part.row for part in merged),
+        hidden=tuple(part.hidden for part in (start, *merged)),
+        gradients=tuple(part.gradient for part in (start, *merged)),
+        sizes=tuple(part.size for part in (start, *merged)),
+        growth=tuple(part.grown for part in merged),
         between=tuple(
             (part.row.name, after, float(part.onward.nanquantile(0.5)))
-            for part, after in zip(merged[1:], list(found)[1:], strict=False)
+            for part, after in zip(merged, list(found)[1:], strict=False)
             if part.onward is not None
         ),
-        credits=None if credits is None else tuple(_joined(store) for store in given),
+        credits=None if credits is None else tuple(part.credit for part in merged),
         samples=total,
         accuracy=right / total if countable else float("nan"),
         loss=float(all_losses.mean()),
@@ -189,14 +184,13 @@ def _one_batch(
     _check_order(seen, found)
 
     names, modules = list(found), list(found.values())
-    states = [seen.inputs.get(id(modules[0])), *(seen.outputs.get(id(m)) for m in modules)]
-    gradients, trouble = gradients_at(losses, [s.edge if s else None for s in states])
+    gradients, trouble = gradients_at(losses, [s.edge if s else None for s in seen.states])
     parts = []
-    for i, state in enumerate(states):
+    for i, state in enumerate(seen.states):
         module, name = modules[max(i - 1, 0)], names[max(i - 1, 0)]
-        took = seen.inputs.get(id(module))
+        took = seen.inputs.get(module)
         note, onward = state.note if state else "", None
-        if 0 < i < len(modules) and state and (then := seen.inputs.get(id(modules[i]))) is not None:
+        if 0 < i < len(modules) and state and (then := seen.inputs.get(modules[i])) is not None:
             same = then.value.shape == state.value.shape and torch.equal(then.value, state.value)
             if not same:
                 onward = then.value
@@ -211,7 +205,7 @@ def _one_batch(
             same_shape=took.value.shape == state.value.shape if i and took and state else None,
             note=note,
         )
-        calls = seen.calls[id(module)]
+        calls = seen.calls[module]
         if calls != 1:
             status = f"called {calls} times" if calls else "not reached"
             parts.append(_Part(row._replace(status=status, shape=None, same_shape=None)))
@@ -226,9 +220,8 @@ def _one_batch(
 
 
 def _check_order(seen: Seen, found: dict[str, nn.Module]) -> None:
-    once = {id(m): name for name, m in found.items() if seen.calls[id(m)] == 1}
-    called = [once[key] for key in seen.order if key in once]
-    listed = [name for name, m in found.items() if id(m) in once]
+    once = {m: name for name, m in found.items() if seen.calls[m] == 1}
+    called, listed = [once[m] for m in seen.calls if m in once], list(once.values())
     if called != listed:
         raise BadValue(f"the model calls its blocks in another order than {', '.join(listed)}",
                        f"name them as they are called: {called}")  # fmt: skip
@@ -273,28 +266,29 @@ def _measure(
         row, rows = row._replace(status="no gradient", note=trouble or row.note), None
     else:
         rows = reduce_gradient(gradient, how).contiguous()
-    return _Part(row, hidden, rows, value.shape, sample_sizes(value, how))
+    return _Part(row, hidden, rows, shape=value.shape, size=sample_sizes(value, how))
 
 
-def _credits(given: Sequence[Tensor | None], parts: list[_Part]) -> list[Tensor | None]:
-    """A batch's credits as rows of samples, checked against the blocks' outputs."""
+def _with_credits(given: Sequence[Tensor | None], parts: list[_Part]) -> list[_Part]:
+    """A batch's layers with their credits as rows of samples, which must fit to the blocks' outputs."""
     if len(given) != len(parts) - 1:
         raise BadValue(f"there are {len(given)} credits for {len(parts) - 1} blocks", "give one per block, or None")
-    rows: list[Tensor | None] = []
+    found = [parts[0]]
     for credit, part in zip(given, parts[1:], strict=True):
         if credit is None or part.hidden is None:
-            rows.append(None)
+            found.append(part)
         elif credit.shape == part.hidden.shape:
-            rows.append(credit.detach().clone())
+            found.append(part._replace(credit=credit.detach().clone()))
         elif credit.shape == part.shape:
-            rows.append(reduce_gradient(credit.detach(), part.row.reduction or "as is").clone())
+            rows = reduce_gradient(credit.detach(), part.row.reduction or "as is").clone()
+            found.append(part._replace(credit=rows))
         else:
             raise BadValue(
-                f"the credit of {part.row.name} has shape {_size(credit)}",
-                f"give {tuple(part.shape or ())}, as the block's output, or {_size(part.hidden)}, "
+                f"the credit of {part.row.name} has shape {shape_of(credit)}",
+                f"give {tuple(part.shape or ())}, as the block's output, or {shape_of(part.hidden)}, "
                 f"as it is reduced ({part.row.reduction})",
             )
-    return rows
+    return found
 
 
 def _joined(parts: Sequence[Tensor | None]) -> Tensor | None:
@@ -303,9 +297,12 @@ def _joined(parts: Sequence[Tensor | None]) -> Tensor | None:
     return torch.cat(present) if same and len(present) == len(parts) else None
 
 
-def _merge(parts: list[_Part]) -> _Part:
+def _merge(parts: Sequence[_Part]) -> _Part:
     """One layer over all batches: the first trouble is the row's status."""
-    hidden, gradient = _joined([p.hidden for p in parts]), _joined([p.gradient for p in parts])
+    hidden, gradient, credit, size, grown, onward = (
+        _joined([getattr(part, name) for part in parts])
+        for name in ("hidden", "gradient", "credit", "size", "grown", "onward")
+    )
     row = next((p.row for p in parts if p.row.status != "ok"), parts[0].row)
     if row.status == "ok" and hidden is None:
         row = row._replace(status="its width changes from batch to batch")
@@ -313,8 +310,7 @@ def _merge(parts: list[_Part]) -> _Part:
         row = row._replace(status="not finite", note="hidden state")
     elif gradient is not None and not gradient.isfinite().all():
         row = row._replace(status="not finite", note="gradient")
-    size, grown, onward = (_joined([getattr(p, name) for p in parts]) for name in ("size", "grown", "onward"))
-    return _Part(row, hidden, gradient, None, size, grown, onward)
+    return _Part(row, hidden, gradient, credit, None, size, grown, onward)
 
 
 def _notes(model: nn.Module) -> tuple[str, ...]:

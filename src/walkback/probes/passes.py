@@ -5,7 +5,7 @@ what the model's own backward pass sends there. Where the model was called as a 
 down; where the loop called its parts, from block to block.
 """
 
-from collections import defaultdict
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -30,10 +30,10 @@ class BlockCall(Call):
 
     def __init__(self, place: int, block: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]):
         super().__init__(block, args, kwargs)
-        taken = floating([*args, *kwargs.values()])
+        taken = [*floating([*args, *kwargs.values()])]
         self.place, self.number = place, 0
         self.edges = [_key(t) if t.requires_grad and not t.is_leaf else None for t in taken]
-        self.cut = not any(t.requires_grad for t in floating([*args, *kwargs.values()]))
+        self.cut = not any(t.requires_grad for t in taken)
         self.around: Call | None = None
         self.credit: list[Tensor | None] = []
         self.sent: list[Tensor | None] = []
@@ -65,19 +65,19 @@ class Passes:
         self._whole: list[Call] = []
         self._made: dict[Key, BlockCall] = {}
         self._open: dict[int, BlockCall] = {}
-        self._numbers: dict[tuple[int, int], int] = defaultdict(int)
+        self._numbers: Counter[int] = Counter()  # calls of each block within the model's own
 
-    def enters(self, model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    def enters(self, call: Call) -> None:
         """The model is called as a whole."""
-        self.around = Call(model, args, kwargs)
+        self.around, self._numbers = call, Counter()
 
     def leaves(self, output: Any) -> None:
-        """It gives this."""
+        """The model, which was called as a whole, gives this."""
         call, self.around = self.around, None
         try:
             logits = self.take(output)
         except Exception:  # in training a model may give something else
-            logits = first_of(output)
+            logits, _ = first_tensor(output)
         if call is not None and logits is not None and logits.requires_grad and not logits.is_leaf:
             call.gave([logits])
             self._hear(call, [logits])
@@ -86,8 +86,8 @@ class Passes:
     def takes(self, place: int, block: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """A block is called."""
         call = BlockCall(place, block, args, kwargs)
-        call.around, key = self.around, (id(self.around), place)
-        call.number, self._numbers[key] = self._numbers[key], self._numbers[key] + 1
+        call.around, call.number = self.around, self._numbers[place]
+        self._numbers[place] += 1
         self._open[place] = call
 
     def gives(self, place: int, output: Any) -> None:
@@ -107,21 +107,18 @@ class Passes:
                 call.credits = [None] * len(call.credits)
 
     def _hear(self, call: Call, outputs: Sequence[Tensor]) -> None:
-        by: dict[Node, list[tuple[int, int]]] = defaultdict(list)
         for place, tensor in enumerate(outputs):
-            if tensor.requires_grad and not tensor.is_leaf:
-                node, number = _key(tensor)
-                by[node].append((place, number))
-        for node, places in by.items():
+            if not tensor.requires_grad or tensor.is_leaf:
+                continue
+            node, number = _key(tensor)
 
-            def arrives(gradients: Sequence[Tensor | None], places: list[tuple[int, int]] = places) -> None:
+            def arrives(gradients: Sequence[Tensor | None], place: int = place, number: int = number) -> None:
                 if self.deaf():
                     return
                 if isinstance(call, BlockCall):
                     self.arrives(call)
-                for place, number in places:
-                    if (gradient := gradients[number]) is not None:
-                        call.arrives(place, gradient)
+                if (gradient := gradients[number]) is not None:
+                    call.arrives(place, gradient)
 
             self._handles.append(node.register_prehook(arrives))
 
@@ -190,8 +187,3 @@ def chained(call: BlockCall, sent: Sequence[Tensor | None]) -> Fit | None:
 def _key(tensor: Tensor) -> Key:
     edge = get_gradient_edge(tensor)
     return edge.node, edge.output_nr
-
-
-def first_of(output: Any) -> Tensor | None:
-    """The first tensor of an output."""
-    return first_tensor(output)[0]

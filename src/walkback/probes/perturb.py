@@ -106,8 +106,8 @@ class Worker:
         with self.running():
             with watching(self.modules) as seen:
                 _, losses = self._forward(nullcontext())
-            kept = [seen.inputs.get(id(self.modules[0])), *(seen.outputs.get(id(m)) for m in self.modules)]
-            once = [seen.calls[id(m)] == 1 for m in (self.modules[0], *self.modules)]
+            kept = seen.states
+            once = [seen.calls[m] == 1 for m in (self.modules[0], *self.modules)]
             good = [
                 called and state is not None and state.value.is_floating_point() and state.value.dim() > 0
                 and len(state.value) == len(self.labels)

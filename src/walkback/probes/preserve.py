@@ -5,10 +5,12 @@ A credit function may do anything. Remembered are the tensors, numpy arrays, ran
 can be reached from a module by its attributes; other objects are remembered by identity only.
 """
 
+import operator
 import random
 from collections import deque
 from collections.abc import Callable, Iterator, MutableMapping
 from contextlib import contextmanager, nullcontext
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,6 +19,9 @@ from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
 from walkback.probes.outputs import Around
+
+Undo = Callable[[], bool]
+"""Puts something back, and says whether it had changed."""
 
 
 class Changes:
@@ -43,12 +48,27 @@ def _few(names: list[str]) -> str:
     return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
 
 
+def random_state() -> Callable[[], None]:
+    """Remember torch's, numpy's and Python's random state; what is returned puts it back, as often as it is called."""
+    plain, python, numpy = torch.get_rng_state(), random.getstate(), np.random.get_state()
+    cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else []  # type: ignore[no-untyped-call]
+
+    def put_back() -> None:
+        torch.set_rng_state(plain)
+        if cuda:
+            torch.cuda.set_rng_state_all(cuda)
+        random.setstate(python)
+        np.random.set_state(numpy)
+
+    return put_back
+
+
 @contextmanager
 def undisturbed(*modules: nn.Module, whole: bool = False) -> Iterator[Changes]:
     """Evaluation mode inside; modes, gradients, flags, buffers and random state are put back, also after an error.
 
-    Flags are requires_grad; random state is torch's, numpy's and Python's. Inside, parameters have no .grad: whatever
-    a watched model or a credit function accumulates there falls into fresh tensors, and the old ones come back.
+    Flags are requires_grad. Inside, parameters have no .grad: whatever a watched model or a credit function accumulates
+    there falls into fresh tensors, and the old ones come back.
     `whole`, for models that are not ours: weights, attributes, hooks and torch's switches are put back too, and what is
     yielded says afterwards what had changed. It takes a copy of the weights.
     """
@@ -61,9 +81,8 @@ def undisturbed(*modules: nn.Module, whole: bool = False) -> Iterator[Changes]:
     slots = [(part, name, b, None if b is None else b.clone()) for part in parts for name, b in part._buffers.items()]
     tensors = [*parameters, *(b for _, _, b, _ in slots if b is not None)]
     flags = [t.requires_grad for t in tensors]
-    devices = sorted({t.device.index for t in tensors if t.device.type == "cuda"})
-    python_state, numpy_state = random.getstate(), np.random.get_state()
-    with torch.random.fork_rng(devices=devices), remembered(*modules) if whole else nullcontext() as memory:
+    put_random_state_back = random_state()
+    with remembered(*modules) if whole else nullcontext() as memory:
         try:
             for module in modules:
                 module.eval()
@@ -85,8 +104,7 @@ def undisturbed(*modules: nn.Module, whole: bool = False) -> Iterator[Changes]:
             for tensor, flag in zip(tensors, flags, strict=True):
                 if tensor.requires_grad != flag:
                     tensor.requires_grad_(flag)
-            random.setstate(python_state)
-            np.random.set_state(numpy_state)
+            put_random_state_back()
 
 
 HIDDEN = ("_parameters", "_buffers", "_modules")  # parts of an attribute's path that nobody types
@@ -117,52 +135,47 @@ def _inside(module: nn.Module) -> nn.Module:
 
 
 class Memory:
-    """The state of some modules at the moment this was made."""
+    """The state of some modules, and torch's switches, at the moment this was made."""
 
     def __init__(self, *modules: nn.Module) -> None:
-        self._undo: list[tuple[str, Callable[[], bool]]] = []
+        self._undo: list[tuple[str, Undo]] = []
         self._parameters: set[str] = set()
-        self._visit(modules)
-        self._put_switches_back = switches()
-
-    def _visit(self, modules: tuple[nn.Module, ...]) -> None:
         seen: set[int] = set()
         todo: deque[tuple[str, Any]] = deque(("", _inside(module)) for module in modules)
         while todo:
             path, value = todo.popleft()
-            if id(value) in seen:
-                continue
-            seen.add(id(value))
-            if isinstance(value, Tensor):
-                self._tensor(path, value)
-            elif isinstance(value, nn.Module | torch.optim.Optimizer):
-                self._undo.append((path, _table(value.__dict__, ordered=False)))
-                todo.extend((_joined(path, key), inner) for key, inner in value.__dict__.items())
-            elif isinstance(value, dict):
-                self._undo.append((path, _table(value, ordered=True)))
-                todo.extend((_joined(path, str(key)), inner) for key, inner in value.items())
-            elif isinstance(value, list | deque | tuple):
-                if not isinstance(value, tuple):
-                    self._undo.append((path, _members(value)))
-                todo.extend((_joined(path, str(place)), inner) for place, inner in enumerate(value))
-            elif isinstance(value, set):
-                self._undo.append((path, _members(value)))
-            elif isinstance(value, np.ndarray):
-                self._undo.append((path, _array(value)))
-            elif isinstance(value, torch.Generator):
-                self._undo.append((path, _generator(value)))
+            if id(value) not in seen:
+                seen.add(id(value))
+                todo.extend((_joined(path, str(key)), inner) for key, inner in self._remember(path, value))
+        self._switches = [_undo(read, put) for read, put in SWITCHES]
+        self._switches += [_table(getattr(nn.modules.module, name), ordered=True) for name in GLOBAL_HOOKS]
 
-    def _tensor(self, path: str, value: Tensor) -> None:
-        if is_lazy(value) or value.is_meta:
-            return
-        if isinstance(value, nn.Parameter):
-            self._parameters.add(path)
-        self._undo.append((path, _values(value)))
-        for hooks in (value._backward_hooks, getattr(value, "_post_accumulate_grad_hooks", None)):
-            if hooks is not None:
-                self._undo.append((path, _table(hooks, ordered=True)))
-            else:
-                self._undo.append((path, _no_hooks(value)))
+    def _remember(self, path: str, value: Any) -> list[tuple[Any, Any]]:
+        """Remember one object; what is inside it is returned by key."""
+        undo: Undo | None = None
+        inside: list[tuple[Any, Any]] = []
+        if isinstance(value, Tensor):
+            if is_lazy(value) or value.is_meta:
+                return []
+            if isinstance(value, nn.Parameter):
+                self._parameters.add(path)
+            self._undo += [(path, _values(value)), (path, _tensor_hooks(value))]
+        elif isinstance(value, nn.Module | torch.optim.Optimizer):
+            undo, inside = _table(value.__dict__, ordered=False), [*value.__dict__.items()]
+        elif isinstance(value, dict):
+            undo, inside = _table(value, ordered=True), [*value.items()]
+        elif isinstance(value, list | deque | tuple):
+            undo, inside = None if isinstance(value, tuple) else _members(value), [*enumerate(value)]
+        elif isinstance(value, set):
+            undo = _members(value)
+        elif isinstance(value, np.ndarray):
+            put = partial(operator.setitem, value, ...)
+            undo = _undo(value.copy, put, lambda a, b: a.tobytes() == b.tobytes())
+        elif isinstance(value, torch.Generator):
+            undo = _undo(value.get_state, value.set_state, torch.equal)
+        if undo is not None:
+            self._undo.append((path, undo))
+        return inside
 
     def restore(self) -> tuple[list[str], list[str]]:
         """Restore everything. Returns the parameters that had changed, and what could not be restored."""
@@ -173,7 +186,8 @@ class Memory:
                     changed.append(path)
             except (RuntimeError, ValueError, TypeError, NotImplementedError):
                 stuck.append(path)
-        self._put_switches_back()
+        for undo in self._switches:
+            undo()
         return list(dict.fromkeys(changed)), list(dict.fromkeys(stuck))
 
 
@@ -181,69 +195,60 @@ def _joined(path: str, key: str) -> str:
     return path if key in HIDDEN else f"{path}.{key}" if path else key
 
 
-def _table(table: MutableMapping[Any, Any], ordered: bool) -> Callable[[], bool]:
-    before = dict(table)
+def _undo(read: Callable[[], Any], put: Callable[[Any], Any], same: Callable[[Any, Any], bool] = operator.eq) -> Undo:
+    """Remember what `read` gives now."""
+    before = read()
 
     def undo() -> bool:
-        if len(table) == len(before) and all(key in table and table[key] is before[key] for key in before):
+        if same(before, read()):
             return False
+        put(before)
+        return True
+
+    return undo
+
+
+def _same_objects(one: dict[Any, Any], other: dict[Any, Any]) -> bool:
+    return len(one) == len(other) and all(key in other and other[key] is one[key] for key in one)
+
+
+def _table(table: MutableMapping[Any, Any], ordered: bool) -> Undo:
+    def put(before: dict[Any, Any]) -> None:
         if ordered:  # a Sequential calls its modules in the order of this table
             table.clear()
         for key in [key for key in table if key not in before]:
             del table[key]
         table.update(before)
-        return True
 
-    return undo
+    return _undo(lambda: dict(table), put, _same_objects)
 
 
-def _members(held: Any) -> Callable[[], bool]:
+def _members(held: Any) -> Undo:
     """Of a list, a deque or a set."""
-    before = list(held)
 
-    def undo() -> bool:
-        if len(held) == len(before) and all(a is b for a, b in zip(held, before, strict=True)):
-            return False
+    def put(before: dict[int, Any]) -> None:
         held.clear()
-        held.update(before) if isinstance(held, set) else held.extend(before)
-        return True
+        held.update(before.values()) if isinstance(held, set) else held.extend(before.values())
 
-    return undo
-
-
-def _array(array: Any) -> Callable[[], bool]:
-    before = array.copy()
-
-    def undo() -> bool:
-        differs: bool = array.tobytes() != before.tobytes()
-        if differs:
-            array[...] = before
-        return differs
-
-    return undo
+    return _undo(lambda: dict(enumerate(held)), put, _same_objects)
 
 
-def _generator(generator: torch.Generator) -> Callable[[], bool]:
-    before = generator.get_state()
+def _tensor_hooks(tensor: Tensor) -> Undo:
+    def tables() -> list[Any]:
+        return [tensor._backward_hooks, getattr(tensor, "_post_accumulate_grad_hooks", None)]
 
-    def undo() -> bool:
-        generator.set_state(before)
-        return False
+    def put(before: list[dict[Any, Any]]) -> None:
+        for table, was in zip(tables(), before, strict=True):
+            if table is not None:
+                table.clear()
+                table.update(was)
 
-    return undo
-
-
-def _no_hooks(tensor: Tensor) -> Callable[[], bool]:
-    def undo() -> bool:
-        for hooks in (tensor._backward_hooks, getattr(tensor, "_post_accumulate_grad_hooks", None)):
-            if hooks:
-                hooks.clear()
-        return False
-
-    return undo
+    return _undo(
+        lambda: [dict(table or {}) for table in tables()], put, lambda a, b: all(map(_same_objects, a, b))
+    )  # fmt: skip
 
 
-def _values(tensor: Tensor) -> Callable[[], bool]:
+def _values(tensor: Tensor) -> Undo:
     home, before = tensor.detach(), tensor.detach().clone()  # the same storage; a copy of what is in it
     flag = tensor.requires_grad
 
@@ -295,18 +300,3 @@ SWITCHES: list[tuple[Callable[[], Any], Callable[[Any], Any]]] = [
 ]
 GLOBAL_HOOKS = ("_global_forward_hooks", "_global_forward_pre_hooks", "_global_backward_hooks",
                 "_global_backward_pre_hooks")  # fmt: skip
-
-
-def switches() -> Callable[[], None]:
-    """Remember torch's settings and its hooks on all modules; what is returned puts them back."""
-    before = [(read, put, read()) for read, put in SWITCHES]
-    hooks = [_table(getattr(nn.modules.module, name), ordered=True) for name in GLOBAL_HOOKS]
-
-    def undo() -> None:
-        for read, put, was in before:
-            if read() != was:
-                put(was)
-        for put_back in hooks:
-            put_back()
-
-    return undo

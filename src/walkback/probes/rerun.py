@@ -8,12 +8,10 @@ A pass is run again with its inputs, buffers, modes and random state. Where that
 """
 
 import math
-import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any, NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.autograd.graph import GradientEdge, get_gradient_edge
@@ -21,9 +19,11 @@ from torch.autograd.graph import GradientEdge, get_gradient_edge
 from walkback.errors import BadValue
 from walkback.probes.backward_listener import floating
 from walkback.probes.copy_model import bound_elsewhere, copy_of_model
-from walkback.probes.forward_switches import checkpoints_off
+from walkback.probes.forward_switches import every_module_called
+from walkback.probes.hooks import BlockHooks
+from walkback.probes.inputs import on_tensors
 from walkback.probes.perturb import shifted
-from walkback.probes.preserve import undisturbed
+from walkback.probes.preserve import random_state, undisturbed
 from walkback.probes.unwrap import find_blocks
 from walkback.probes.user_errors import own_line
 
@@ -34,29 +34,13 @@ HALF = (torch.float16, torch.bfloat16)
 Grad = dict[int, Tensor]  # by the id of a parameter
 
 
-class RandomState:
-    """Every random state that a forward pass may draw from, as it was when this was made."""
-
-    def __init__(self) -> None:
-        cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_available() else []
-        self.states = torch.get_rng_state(), cuda, random.getstate(), np.random.get_state()
-
-    def put(self) -> None:
-        """Bring it back."""
-        plain, cuda, python, numpy = self.states
-        torch.set_rng_state(plain)
-        if cuda:
-            torch.cuda.set_rng_state_all(cuda)
-        random.setstate(python)
-        np.random.set_state(numpy)
-
-
 class Call:
     """One forward pass of a module: what it took, and as it was; what it gave, and what arrived there."""
 
     def __init__(self, module: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]):
-        self.module, self.args, self.kwargs = module, copied(args), copied(dict(kwargs))
-        self.random = RandomState()
+        self.module = module
+        self.args, self.kwargs = on_tensors((args, kwargs), lambda t: t.detach().clone())
+        self.put_random_state_back = random_state()
         self.modes = [part.training for part in module.modules()]
         self.buffers = [b.detach().clone() for b in module.buffers()]
         kinds = {t.device.type for t in (*module.parameters(), *floating([*args, *kwargs.values()]))} | {"cpu"}
@@ -85,20 +69,6 @@ class Call:
         return any(t.dtype in HALF for t in tensors)
 
 
-def copied(value: Any, change: Callable[[Tensor], Tensor] = lambda t: t.detach().clone()) -> Any:
-    """Inputs with other tensors in them; whatever is no tensor, list or table stays."""
-    if isinstance(value, Tensor):
-        return change(value)
-    if isinstance(value, dict):
-        return {key: copied(each, change) for key, each in value.items()}
-    if isinstance(value, list):
-        return [copied(each, change) for each in value]
-    if isinstance(value, tuple):
-        parts = [copied(each, change) for each in value]
-        return type(value)(*parts) if hasattr(value, "_fields") else tuple(parts)
-    return value
-
-
 class Twin:
     """A copy of a call's module that runs the call again."""
 
@@ -114,11 +84,10 @@ class Twin:
     @contextmanager
     def running(self) -> Iterator[None]:
         """Around every pass: random state and torch's switches are afterwards as before."""
-        with ExitStack() as stack:
-            stack.enter_context(undisturbed(self.module))
-            stack.enter_context(torch.inference_mode(False))
-            stack.enter_context(torch.enable_grad())
-            stack.enter_context(checkpoints_off())
+        with (
+            undisturbed(self.module), torch.inference_mode(False), torch.enable_grad(), every_module_called(),
+            ExitStack() as stack,
+        ):  # fmt: skip
             for kind, (on, dtype) in self.call.autocast.items():
                 stack.enter_context(torch.autocast(kind, dtype=dtype, enabled=on and not self.double))
             for part, mode in zip(self.module.modules(), self.call.modes, strict=True):
@@ -130,7 +99,7 @@ class Twin:
         with torch.no_grad():
             for buffer, value in zip(self.module.buffers(), self.call.buffers, strict=True):
                 buffer.copy_(value)
-        self.call.random.put()
+        self.call.put_random_state_back()
         self.taken = []
 
         def fresh(t: Tensor) -> Tensor:
@@ -140,7 +109,7 @@ class Twin:
             self.taken.append(leaf)
             return leaf.clone()
 
-        args, kwargs = copied((self.call.args, self.call.kwargs), fresh)
+        args, kwargs = on_tensors((self.call.args, self.call.kwargs), fresh)
         return self.module(*args, **kwargs)
 
     def same(self, outputs: Sequence[Tensor]) -> bool:
@@ -249,19 +218,14 @@ def chain(
         with twin.running():
             for p, value in zip(twin.module.parameters(), weights or (), strict=weights is not None):
                 p.data.copy_(value)
-            handles = []
-            for place, block in enumerate(find_blocks(twin.module, names).values()):
 
-                def keep(_block: nn.Module, _args: Any, output: Any, place: int = place) -> None:
-                    edges = [get_gradient_edge(t) if t.requires_grad else None for t in floating([output])]
+            def keep(place: int | None, output: Any) -> None:
+                edges = [get_gradient_edge(t) if t.requires_grad else None for t in floating([output])]
+                if place is not None:
                     given.setdefault(place, []).append(edges)
 
-                handles.append(block.register_forward_hook(keep))
-            try:
-                logits = take(twin.run())
-            finally:
-                for handle in handles:
-                    handle.remove()
+            BlockHooks(find_blocks(twin.module, names).values(), after=keep)
+            logits = take(twin.run())
             if logits is None or not twin.same([logits]):
                 return {}, "the model, run again, gives other outputs"
             flat = [edge for calls in given.values() for edges in calls for edge in edges if edge is not None]

@@ -15,6 +15,8 @@ import torch
 from torch import Tensor, nn
 
 from walkback.probes.backward_listener import in_backward
+from walkback.probes.hooks import BlockHooks
+from walkback.probes.preserve import same_bits
 from walkback.probes.rerun import Product
 
 Standing = Literal["seen", "in part", "declared", "not seen"]
@@ -24,6 +26,8 @@ DEFINE = "give credits= a function that returns what trains its blocks"
 BY_HAND = "its parameters were changed by something else than an optimizer of torch: the loop updates by hand"
 REPLACED = "after its last step other weights were put there than any step left, so they are not what it trained"
 BESIDE = "the loop changes a tensor of it that is no parameter, such as a buffer, beside the optimizer's steps"
+OTHER_CREDIT = ("what arrives there is not what the model's backward pass sends from its logits ({}): local losses, a "
+                "hook on its output, or credits of the loop's own")  # fmt: skip
 FOREIGN = "what {} makes of .grad is not known: its step, or a hook on it, is not torch's own"
 
 
@@ -40,6 +44,11 @@ class Fit(NamedTuple):
     share: float
     alpha: float
     least: float = 1.0
+
+    @property
+    def down(self) -> float:
+        """The share; none of a G that points the other way, or of what is no number."""
+        return self.share if self.share > 0 and self.alpha > 0 else 0.0
 
 
 def fit(gradients: Sequence[Tensor], products: Sequence[Tensor], parameters: Sequence[Tensor] = ()) -> Fit | None:
@@ -77,12 +86,6 @@ def _fit(pairs: Sequence[tuple[Tensor, Tensor]]) -> Fit | None:
     return Fit(1 - sum(rest for rest, _ in rests) / gg, alpha, least)
 
 
-def equal(one: Tensor, other: Tensor) -> bool:
-    """Whether two tensors are the same bits; NaN equals NaN."""
-    a, b = one.detach(), other.detach()
-    return a.shape == b.shape and (torch.equal(a, b) or torch.equal(a.nan_to_num(), b.nan_to_num()))
-
-
 def beside(blocks: Sequence[nn.Module]) -> list[tuple[nn.Module, str]]:
     """The matrices that these blocks hold before they ever ran, and that are no parameters: buffers and attributes,
     which may act as weights. Not those that torch makes of parameters, such as `weight` of `weight_orig`."""
@@ -104,10 +107,10 @@ def foreign(optimizer: torch.optim.Optimizer) -> str:
 class Unit:
     """Blocks that share parameters, and what is known of them at the step that is looked at.
 
-    last      the parameters as the last step left them;  left: what it left in .grad
+    last      the parameters as the last step left them, so before the next one;  left: what it left in .grad
     fixed     what else the blocks hold, until they are run forward, which may change it
     strange   an optimizer that stepped and is not torch's own
-    product   v, by parameter;  given: G;  before: the parameters before the step
+    product   v, by parameter;  given: G;  before: the parameters that G was given for
     chained   by pass, the credits that arrived as a multiple of what the model's own backward pass sends
     """
 
@@ -140,7 +143,7 @@ class Unit:
         """At the first pass after a step: whether anything but parameters was changed since."""
         before, self.fixed = self.fixed, None
         now = self._fixed()
-        return before is not None and not (len(before) == len(now) and all(map(equal, before, now)))
+        return before is not None and not (len(before) == len(now) and all(map(same_bits, before, now)))
 
     def _fixed(self) -> list[Tensor]:
         held = [getattr(part, name, None) for part, name in self.beside]
@@ -148,12 +151,12 @@ class Unit:
 
     def kept(self) -> bool:
         """Whether nobody changed the parameters since."""
-        return all(equal(p, self.last[id(p)]) for p in self.parameters)
+        return all(same_bits(p, self.last[id(p)]) for p in self.parameters)
 
     def zeroed(self) -> bool:
         """At the beginning of a backward pass: whether .grad was set to zero. What the last step left is set apart."""
         full = {id(p): p.grad for p in self.parameters if p.grad is not None and bool(p.grad.any())}
-        if not self.passed and not all(key in self.left and equal(g, self.left[key]) for key, g in full.items()):
+        if not self.passed and not all(key in self.left and same_bits(g, self.left[key]) for key, g in full.items()):
             self.left = {}
         return not full
 
@@ -193,18 +196,11 @@ class Unit:
             return None
         if self.hidden:
             return Stance("not seen", "finite differences do not confirm its gradient: another backward is used inside")
-        share = found.share if found.alpha > 0 else 0.0
-        if share < (SEEN_IN_HALF if self.half else SEEN):
-            words = f"what lies in its .grad is not what the backward pass delivers there (R² {max(share, 0):.2f})"
-            return Stance("in part" if share >= IN_PART else "not seen", words)
-        for part, half in self.chained:
-            share = 1.0 if part is None else part.share if part.alpha > 0 else 0.0
-            if share < (SEEN_IN_HALF if half else SEEN):
-                words = (
-                    f"what arrives there is not what the model's backward pass sends from its logits (R² "
-                    f"{max(share, 0):.2f}): local losses, a hook on its output, or credits of the loop's own"
-                )
-                return Stance("in part" if share >= IN_PART else "not seen", words)
+        compared = [(found, self.half, "what lies in its .grad is not what the backward pass delivers there ({})")]
+        compared += [(each, half, OTHER_CREDIT) for each, half in self.chained if each is not None]
+        for each, half, words in compared:
+            if each.down < (SEEN_IN_HALF if half else SEEN):
+                return Stance("in part" if each.down >= IN_PART else "not seen", words.format(f"R² {each.down:.2f}"))
         if found.least < IN_PART and not self.half:
             return Stance("in part", "one of its tensors gets something else than the backward pass delivers")
         return Stance("declared", FOREIGN.format(self.strange)) if self.strange else Stance("seen", "")
@@ -239,19 +235,15 @@ class Movements:
         self._before: tuple[list[Tensor], list[list[Tensor]]] | None = None
 
     def __enter__(self) -> "Movements":
-        self._handle = self.blocks[0].register_forward_pre_hook(self._called)
+        self._hooks = BlockHooks(self.blocks[:1], self._called)
         return self
 
     def __exit__(self, *_: Any) -> None:
-        self._handle.remove()
+        self._hooks.remove()
         self._moved()
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Somebody's copy of the model has a hook that does nothing."""
-        return Movements, (nn.Identity(), ())
-
-    def _called(self, block: nn.Module, _: Any) -> None:
-        if not self.blocks or block is not self.blocks[0] or not block.training or in_backward():
+    def _called(self, number: int | None, *_: Any) -> None:
+        if number is None or not self.blocks[0].training or in_backward():
             return
         self._moved()
         if self._before is None and self._count >= self._drawn.at:
@@ -265,7 +257,7 @@ class Movements:
         before, own = self._before
         now = [[p.detach() for p in each.parameters()] for each in self.blocks]
         pairs = [list(zip(*both, strict=True)) for both in zip(own, now, strict=True)]
-        if all(equal(a, b) for block in pairs for a, b in block):
+        if all(same_bits(a, b) for block in pairs for a, b in block):
             return
         self.kept = [*self.kept[:1], *self.kept[1:][-1:], Movement(before, [[a - b for a, b in p] for p in pairs])]
         self._before = None

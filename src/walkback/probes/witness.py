@@ -20,8 +20,10 @@ from torch import Tensor, nn
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
 from walkback.probes.backward_listener import COMPILED, REENTRANT, in_backward
-from walkback.probes.passes import BlockCall, Passes, chained, first_of
-from walkback.probes.rerun import chain
+from walkback.probes.hooks import BlockHooks
+from walkback.probes.passes import BlockCall, Passes, chained
+from walkback.probes.preserve import same_bits
+from walkback.probes.rerun import Call, chain
 from walkback.probes.standing import (
     BESIDE,
     BY_HAND,
@@ -32,7 +34,6 @@ from walkback.probes.standing import (
     Stretches,
     Unit,
     beside,
-    equal,
     foreign,
 )  # fmt: skip
 from walkback.probes.unwrap import find_blocks
@@ -67,14 +68,10 @@ class Witness:
         self._stepped: set[int] = set()
         self._entries: list[tuple[nn.Parameter, int]] = []
         self._ends: set[bytes] = set()  # what every step left, in one entry of each tensor
-        self._hooks, self._always = list[Any](), list[Any]()
+        self._hooks, self._always = list[BlockHooks](), list[Any]()
         self._paused, self._stepping = False, list[Any]()
         self._passes = Passes(self.names, take, self._arrives, lambda: self._paused)
         self._forget()
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Somebody's copy of the model has hooks that do nothing."""
-        return Witness, (None, (), first_of)
 
     def _forget(self) -> None:
         self._units: list[Unit] = []
@@ -111,16 +108,13 @@ class Witness:
                 self._units.append(Unit(places, list(every.values()), [b for n in places for b in self._beside[n]]))
             elif any(p.requires_grad for p in block.parameters()):
                 self._note([place], Stance("declared", "its parameters are shared with parts outside the blocks"))
-        for block in {id(b): b for b in self.blocks}.values():
-            self._hooks.append(block.register_forward_pre_hook(self._before, with_kwargs=True))
-            self._hooks.append(block.register_forward_hook(self._after))
+        self._hooks = [BlockHooks(self.blocks, self._before, self._after)]
         if not any(self.model is block for block in self.blocks):
-            self._hooks.append(self.model.register_forward_pre_hook(self._enters, with_kwargs=True))
-            self._hooks.append(self.model.register_forward_hook(self._leaves))
+            self._hooks.append(BlockHooks([self.model], self._enters, self._leaves))
 
     def _disarm(self) -> None:
-        for handle in self._hooks:
-            handle.remove()
+        for hooks in self._hooks:
+            hooks.remove()
         self._hooks = []
         self._forget()
         self.drawn.next(self.steps)
@@ -138,14 +132,12 @@ class Witness:
         """The training is over: take all hooks away."""
         if self._always:
             self._finish(over=True)
-            for handle in self._always:
-                handle.remove()
-            self._always = []
+            self._stop_hearing_steps()
             self._disarm()
             for place, block in enumerate(self.blocks):
                 own = [p for p in block.parameters() if p.requires_grad and id(p) in self._sums]
                 if own and not any(id(p) in self._stepped for p in own):
-                    moved = any(not equal(_sum(p), self._sums[id(p)]) for p in own)
+                    moved = any(not same_bits(_sum(p), self._sums[id(p)]) for p in own)
                     self._note([place], Stance("not seen", BY_HAND if moved else "its parameters did not move"))
             self._asked_again()
             if self._ends and self._end() not in self._ends and self.answer().standing == "seen":
@@ -159,10 +151,13 @@ class Witness:
     def stop(self, why: str) -> None:
         """Nothing can be seen, as is found now."""
         self.deaf = why
-        for handle in (*self._hooks, *self._always):
+        self._stop_hearing_steps()
+        self._disarm()
+
+    def _stop_hearing_steps(self) -> None:
+        for handle in self._always:
             handle.remove()
         self._always = []
-        self._disarm()
 
     def answer(self) -> Stance:
         """The worst of what was seen."""
@@ -188,7 +183,8 @@ class Witness:
             self.found[place].append((self.done + max(self.steps - 1, 0), found))
 
     def _listens(self) -> bool:
-        return not self._paused and not in_backward() and torch.is_grad_enabled()
+        forward = not in_backward() and not torch.compiler.is_compiling()
+        return forward and torch.is_grad_enabled() and not self._paused
 
     def _begins(self) -> None:
         """Something is run forward: what came before it is over."""
@@ -200,23 +196,18 @@ class Witness:
         with self.paused():
             self._passes.look(self._units)
 
-    def _enters(self, model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        if not torch.compiler.is_compiling() and model is self.model and self._listens() and not self._stepping:
+    def _enters(self, number: int | None, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        if number is not None and self.model is not None and self._listens() and not self._stepping:
             self._begins()
-            self._passes.enters(model, args, kwargs)
+            self._passes.enters(Call(self.model, args, kwargs))
 
-    def _leaves(self, model: nn.Module, args: tuple[Any, ...], output: Any) -> None:
-        del args
-        if not torch.compiler.is_compiling() and model is self.model and self._listens():
+    def _leaves(self, number: int | None, output: Any) -> None:
+        if number is not None and self._listens():
             self._passes.leaves(output)
 
-    def _place(self, block: nn.Module) -> int | None:
-        return next((place for place, each in enumerate(self.blocks) if each is block), None)
-
-    def _before(self, block: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    def _before(self, place: int | None, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         if torch.compiler.is_compiling() or self._paused:
             return
-        place = self._place(block)
         if place is None:
             self._trouble(PARALLEL)
         elif self._stepping:
@@ -231,14 +222,11 @@ class Witness:
             if self._waited > WAIT * len(self.blocks):
                 self._disarm()
             if self._units:
-                self._passes.takes(place, block, args, kwargs)
+                self._passes.takes(place, self.blocks[place], args, kwargs)
 
-    def _after(self, block: nn.Module, args: tuple[Any, ...], output: Any) -> None:
-        del args
-        if not torch.compiler.is_compiling() and self._listens():
-            place = self._place(block)
-            if place is not None:
-                self._passes.gives(place, output)
+    def _after(self, place: int | None, output: Any) -> None:
+        if place is not None and self._listens():
+            self._passes.gives(place, output)
 
     def _arrives(self, call: BlockCall) -> None:
         """A backward pass begins at a block: what was accumulated before .grad was set to zero is forgotten."""
@@ -276,7 +264,7 @@ class Witness:
         for call in inside if not why else ():
             outputs = sent.get(call.place, [])
             found = chained(call, outputs[call.number]) if call.number < len(outputs) else None
-            if found is not None and (found.share < IN_PART or found.alpha <= 0):
+            if found is not None and found.down < IN_PART:
                 self._note([call.place], Stance("not seen", OTHERWISE.format(max(found.share, 0))))
 
     def _steps(self, optimizer: torch.optim.Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -341,7 +329,7 @@ class Witness:
                 if id(p) in stepped:
                     if id(p) in unit.given and p.grad is not None and not p.grad.is_sparse:
                         unit.given[id(p)] = p.grad.detach().clone()  # as the step took it, after the optimizer's hooks
-                    unit.moved = unit.moved or not equal(p, unit.before.get(id(p), p))
+                    unit.moved = unit.moved or not same_bits(p, unit.before.get(id(p), p))
                     unit.last[id(p)] = p.detach().clone()
         if stepped and not self._hooks and self.steps >= self.drawn.at and self.answer().standing != "not seen":
             self._arm()
