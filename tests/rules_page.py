@@ -1,16 +1,16 @@
-"""What docs/rules-and-nets.md says of every rule: its card, and its docstring's formula, needs and differences.
+"""What docs/rules-and-nets.md shows of every rule: its card, and its docstring's formula and source.
 
 `make rules-page` measures the cards anew and writes both parts of the page.
 """
 
-import inspect
 import re
 import textwrap
 from pathlib import Path
 
 from walkback.report.cards import cards_table
 from walkback.report.harmless import for_markdown
-from walkback.rules import RULES
+from walkback.rules import RULES, RuleWords
+from walkback.rules.docstrings import split
 
 PAGE = Path(__file__).parents[1] / "docs/rules-and-nets.md"
 CARDS = "<!-- cards: written by `make rules-page` -->", "<!-- end of cards -->"
@@ -19,27 +19,16 @@ REQUIRED = ("needs", "normalize", "embedding", "readout", "differs", "source")
 FORMULA = ("credit", "update")  # a rule states one of them, or both
 
 
-def stated(rule: str) -> tuple[str, dict[str, str], list[str]]:
-    """The sentence that a rule's docstring begins with, its fields by name, and the paragraphs after them."""
-    text = inspect.getdoc(RULES.get(rule)) or ""
-    summary, *paragraphs = re.split(r"\n\s*\n", text)
-    fields: dict[str, str] = {}
-    more = []
-    for paragraph in paragraphs:
-        if re.match(r"\w+ {2,}\S", paragraph):
-            for field in re.split(r"\n(?=\w)", paragraph):
-                name, words = re.split(r" {2,}", field, maxsplit=1)
-                fields[name] = " ".join(words.split())
-        else:
-            more.append(" ".join(paragraph.split()))
-    return " ".join(summary.split()), fields, more
+def stated(rule: str) -> RuleWords:
+    """The docstring of a rule in parts."""
+    return split(RULES.get(rule).__doc__ or "")
 
 
 def lacking(rule: str) -> list[str]:
     """What a rule's docstring should state and does not."""
-    _, fields, _ = stated(rule)
-    formula = [] if any(name in fields for name in FORMULA) else [" or ".join(FORMULA)]
-    return [*formula, *(name for name in REQUIRED if not fields.get(name))]
+    parts = stated(rule).parts
+    formula = [] if any(name in parts for name in FORMULA) else [" or ".join(FORMULA)]
+    return [*formula, *(name for name in REQUIRED if not parts.get(name))]
 
 
 def entries(rules: list[str]) -> str:
@@ -48,10 +37,12 @@ def entries(rules: list[str]) -> str:
 
 
 def _entry(rule: str) -> str:
-    summary, fields, more = stated(rule)
-    lines = [f"#### {rule}", "", _wrapped(_sentence(summary)), ""]
-    lines += [_wrapped(f"- *{name}*: {_sentence(words)}", "  ") for name, words in fields.items()]
-    lines += [f"\n{_wrapped(_sentence(words))}" for words in more]
+    """Its formula is the update where it states one: a credit is then only for probes."""
+    words = stated(rule)
+    formula = "update" if "update" in words.parts else "credit"
+    lines = [f"#### {rule}", "", _wrapped(_sentence(words.summary)), ""]
+    shown = [part for part in (formula, "learns", "source") if part in words.parts]
+    lines += [_wrapped(f"- *{part}*: {_sentence(words.parts[part])}", "  ") for part in shown]
     return "\n".join(lines)
 
 

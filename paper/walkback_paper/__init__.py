@@ -21,25 +21,6 @@ from walkback_paper.sizing import left, sizing
 walk("walkback_paper")
 
 __all__ = [
-    "STUDIES",
-    "Arm",
-    "Collected",
-    "Extent",
-    "Gap",
-    "Study",
-    "carry_out",
-    "catalogue",
-    "draw",
-    "gather",
-    "in_order",
-    "left",
-    "measure",
-    "next_up",
-    "nothing",
-    "page",
-    "register",
-    "sizing",
-    "studies",
-    "tables",
-    "train_studies",
-]
+    "STUDIES", "Arm", "Collected", "Extent", "Gap", "Study", "carry_out", "catalogue", "draw", "gather", "in_order",
+    "left", "measure", "next_up", "nothing", "page", "register", "sizing", "studies", "tables", "train_studies",
+]  # fmt: skip

@@ -10,22 +10,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from walkback.checks import Finding, Judgement, judge
+from walkback.checks import Finding, Judgement
 from walkback.errors import RecordError
 from walkback.nets import defaults, find_net
 from walkback.records import BaselineName, Evidence, Run, RunConfig, evidence_of_runs, read_run
 from walkback.registry import Registry
-from walkback.report import (
-    GLYPHS,
-    Cell,
-    Stat,
-    Table,
-    depth_cell,
-    gain,
-    gamma_cells,
-    lower_cell,
-    variant_words,
-)
+from walkback.report import GLYPHS, Cell, Stat, Table, depth_cell, gain, gamma_cells, lower_cell, variant_words
 from walkback.train import SEEDS, plan
 from walkback_paper.quantities import Quantity
 
@@ -35,6 +25,8 @@ if TYPE_CHECKING:
 STUDIES: "Registry[Study]" = Registry("study")
 CLASSES = 10  # of every data set that a study trains on
 CHANCE = 1 / CLASSES
+DATA_NAMES = {"cifar10": "CIFAR-10", "mnist1d": "MNIST-1D", "digits": "8×8 digits"}
+WAITS = "depends on runs that are not finished"
 
 
 @dataclass(frozen=True)
@@ -54,6 +46,11 @@ class Arm:
     def count(self) -> int:
         """How many runs it has, or will have."""
         return len(self.configs or self.waiting)
+
+
+def distinct(arms: Iterable[Arm]) -> list[RunConfig]:
+    """The runs of some arms, each once."""
+    return list({config.hash(): config for arm in arms for config in arm.configs}.values())
 
 
 @dataclass(frozen=True)
@@ -97,8 +94,7 @@ class Extent:
         return "".join(f" {part}" for part in parts)
 
 
-@dataclass(frozen=True)
-class Gap:
+class Gap(NamedTuple):
     """A run that a study declares and that cannot be used, and why."""
 
     arm: str
@@ -108,7 +104,10 @@ class Gap:
 
 @dataclass(frozen=True)
 class Collected:
-    """What is there of a study: by arm the runs that finished or diverged, in the order of the seeds; and the gaps."""
+    """What is there of a study: by arm the runs that finished or diverged, in the order of the seeds; and the gaps.
+
+    Diverged runs are judged; `g[arm]`, which is drawn and averaged, leaves them out.
+    """
 
     study: str
     extent: Extent
@@ -144,51 +143,72 @@ class Collected:
         wanted = max(self.arms[arm].count for arm in arms)
         return str(fewest) if fewest == wanted else f"{fewest} of {wanted}"
 
-    def ended(self, arm: str) -> Sequence[Run]:
-        """What is judged: the finished runs, and those that diverged, which are not drawn but not left out either."""
-        return self.runs[arm]
-
     def every(self) -> list[Run]:
         """All finished runs, each once."""
         return list({run.path.name: run for arm in self.arms for run in self[arm]}.values())
 
-    def missing(self, arms: Iterable[str] | None = None, most: int = 1000) -> str:
-        """The gaps in words, or nothing: each reason once, with its arms (`most` of them) and seeds."""
-        wanted = set(self.arms if arms is None else arms)
+    def evidence(
+        self, arm: str, baselines: Mapping[BaselineName, str] | None = None, name: str = ""
+    ) -> Evidence | None:
+        """The evidence of an arm; None if no run of it ended.
+
+        Its baselines are the arms that are given by role, else those found among the study's runs.
+        """
+        runs = self.runs[arm]
+        if not runs:
+            return None
+        if baselines is None:
+            others = [run for each in self.runs.values() for run in each]
+            return evidence_of_runs(name or arm, runs, others)
+        given = {role: self.runs[other] for role, other in baselines.items() if self.runs.get(other)}
+        return evidence_of_runs(name or arm, runs, baselines=given)
+
+    def missing(self, arms: Iterable[str], most: int) -> str:
+        """The gaps in words, with what would train them: each reason once, with its arms (`most` of them) and seeds."""
         by_arm: dict[tuple[str, str], list[int]] = {}
         for gap in self.gaps:
-            if gap.arm in wanted:
+            if gap.arm in arms:
                 by_arm.setdefault((gap.why, gap.arm), []).append(gap.seed)
         by_reason: dict[str, list[str]] = {}
         for (why, arm), seeds in by_arm.items():
             whole = len(seeds) == self.arms[arm].count
             by_reason.setdefault(why, []).append(arm if whole else f"{arm} (seed {', '.join(map(str, seeds))})")
-        return "; ".join(f"{why}: {_first(arms, most)}" for why, arms in by_reason.items())
+        reasons = "; ".join(f"{why}: {_first(arms, most)}" for why, arms in by_reason.items())
+        return f"{reasons}. `walkback study run {self.study}{self.extent.words()}` continues." if reasons else ""
 
     def note(self, words: str, arms: Iterable[str] | None = None) -> str:
         """What stands below a figure: what it was drawn from, how, and in short what is not there."""
         arms = list(self.arms if arms is None else arms)
         alone, missing = [arm for arm in arms if len(self[arm]) == 1], self.missing(arms, most=3)
-        every = all(len(self[arm]) <= 1 for arm in arms)
-        parts = [setting(self, arms), words, variant_words(run.config for arm in arms for run in self[arm])]
-        if alone:
-            parts.append(
-                "One seed each: no spread can be shown." if every else f"One seed, hollow: {_first(alone, 4, '; ')}."
-            )
-        return " ".join(filter(None, [*parts, f"Not drawn, {missing}. {self._continues()}" if missing else ""]))
+        if alone and all(len(self[arm]) <= 1 for arm in arms):
+            spread = "One seed each: no spread can be shown."
+        else:
+            spread = f"One seed, hollow: {_first(alone, 4, '; ')}." if alone else ""
+        variants = variant_words(run.config for arm in arms for run in self[arm])
+        parts = [self._setting(arms), words, variants, spread, f"Not drawn, {missing}" if missing else ""]
+        return " ".join(filter(None, parts))
 
     def notes(self, *words: str) -> list[str]:
         """What stands below a table: how to read it, and every run that is not there, with what would train it."""
-        missing = self.missing()
-        trained = variant_words(run.config for run in self.every())
-        return [
-            *words,
-            *([trained] if trained else []),
-            *([f"Missing, {missing}. {self._continues()}"] if missing else []),
-        ]
+        missing = self.missing(self.arms, most=1000)
+        variants = variant_words(run.config for run in self.every())
+        return list(filter(None, [*words, variants, f"Missing, {missing}" if missing else ""]))
 
-    def _continues(self) -> str:
-        return f"`walkback study run {self.study}{self.extent.words()}` continues."
+    def _setting(self, arms: Sequence[str]) -> str:
+        """The data, net, budget and seeds of some arms."""
+        configs = [config for name in arms for config in self.arms[name].configs or self.arms[name].waiting]
+
+        def listing(values: Iterable[Any]) -> str:
+            return " and ".join(map(str, dict.fromkeys(values)))
+
+        nets = listing(net_words(c) for c in configs if c.blocks)
+        data = listing(DATA_NAMES.get(c.data, c.data) for c in configs)
+        counts = {len(self[name]) for name in arms if self[name]}
+        most = max(counts, default=0)
+        seeds = {0: "no run", 1: "1 seed"}.get(most, f"{most} seeds")
+        if len(counts) > 1:
+            seeds = f"up to {most} seeds"
+        return f"{data}; {nets}; {listing(c.epochs for c in configs)} epochs; {seeds}."
 
 
 def _first(names: Sequence[str], most: int, mark: str = ", ") -> str:
@@ -196,7 +216,10 @@ def _first(names: Sequence[str], most: int, mark: str = ", ") -> str:
     return mark.join([*names[:most], *more])
 
 
-WAITS = "depends on runs that are not finished"
+def net_words(config: RunConfig) -> str:
+    """A run's net in words."""
+    family = find_net(config.net)
+    return family.words({**defaults(family), **config.net_options})
 
 
 def gather(study: "Study", extent: Extent, *places: Path | str) -> Collected:
@@ -205,32 +228,25 @@ def gather(study: "Study", extent: Extent, *places: Path | str) -> Collected:
     Arms that follow from records are made of those of the first arms alone.
     """
     known: dict[str, Run | str] = {}
-    first = _gather(study, extent, study.arms(extent), places, known)
-    if study.then is None:
-        return first
-    return _gather(study, extent, [*first.arms.values(), *study.then(first)], places, known)
 
+    def collected(declared: Sequence[Arm]) -> Collected:
+        runs: dict[str, list[Run]] = {arm.name: [] for arm in declared}
+        gaps: list[Gap] = []
+        for arm in declared:
+            gaps += [Gap(arm.name, config.seed, WAITS) for config in arm.waiting]
+            for config in arm.configs:
+                name = config.folder()
+                found = known[name] = known[name] if name in known else _find(name, config, places)
+                if isinstance(found, str):
+                    gaps.append(Gap(arm.name, config.seed, found))
+                    continue
+                runs[arm.name].append(found)
+                if found.ended == "diverged" and found.result is not None:
+                    gaps.append(Gap(arm.name, config.seed, found.result.says))
+        return Collected(study.name, extent, {arm.name: arm for arm in declared}, runs, gaps)
 
-def _gather(
-    study: "Study", extent: Extent, declared: Sequence[Arm], places: Sequence[Path | str], known: dict[str, Run | str]
-) -> Collected:
-    arms = {arm.name: arm for arm in declared}
-    runs: dict[str, list[Run]] = {name: [] for name in arms}
-    gaps: list[Gap] = []
-    for arm in arms.values():
-        gaps += [Gap(arm.name, config.seed, WAITS) for config in arm.waiting]
-        for config in arm.configs:
-            name = config.folder()
-            if name not in known:
-                known[name] = _find(name, config, places)
-            found = known[name]
-            if isinstance(found, str):
-                gaps.append(Gap(arm.name, config.seed, found))
-                continue
-            runs[arm.name].append(found)
-            if found.ended == "diverged" and found.result is not None:
-                gaps.append(Gap(arm.name, config.seed, found.result.says))
-    return Collected(study.name, extent, arms, runs, gaps)
+    first = collected(study.arms(extent))
+    return first if study.then is None else collected([*first.arms.values(), *study.then(first)])
 
 
 def _find(name: str, config: RunConfig, places: Sequence[Path | str]) -> Run | str:
@@ -254,20 +270,21 @@ def _find(name: str, config: RunConfig, places: Sequence[Path | str]) -> Run | s
 
 @dataclass(frozen=True)
 class Study:
-    """A declaration: what is run, what is compared, what is drawn. `place`: where it stands in the list."""
+    """A declaration: what is run, what is compared, what is drawn.
+
+    measure  what is measured without training, at the end of `run`, and kept in the run folders
+    place    where it stands in the list
+    then     arms that follow from the records of the first arms, and from nothing else: settings chosen by trials
+    """
 
     name: str
     asks: str
     arms: Callable[[Extent], Sequence[Arm]]
     tables: Callable[[Collected], Sequence[Table]]
     figures: Mapping[str, Callable[[Collected], "Figure | None"]] = field(default_factory=dict)
-    # What is measured without training, at the end of `run`, and kept in the run folders.
     measure: Callable[[Collected, Path | None], None] | None = None
     place: int = 100
-    # Arms that follow from the records of the first arms, and from nothing else: settings that were chosen by trials.
     then: Callable[[Collected], Sequence[Arm]] | None = None
-    # Every arm that `then` could give, whatever the records say.
-    could: Callable[[Extent], Sequence[Arm]] | None = None
 
     def declared(self, extent: Extent, *places: Path | str) -> Sequence[Arm]:
         """Its arms, with those that follow from the records in some folders."""
@@ -275,12 +292,7 @@ class Study:
 
     def configs(self, extent: Extent, *places: Path | str) -> list[RunConfig]:
         """Every run that it needs, each once, in the order of its arms, as far as the records in `places` show."""
-        return list({c.hash(): c for arm in self.declared(extent, *places) for c in arm.configs}.values())
-
-    def possible(self, extent: Extent) -> list[RunConfig]:
-        """Every run that it could ever need."""
-        arms = [*self.arms(extent), *(self.could(extent) if self.could is not None else ())]
-        return list({c.hash(): c for arm in arms for c in arm.configs}.values())
+        return distinct(self.declared(extent, *places))
 
 
 def register(study: Study) -> Study:
@@ -304,79 +316,13 @@ def next_up(arms: Sequence[Arm], tried: Container[str]) -> list[RunConfig]:
     While an arm waits for records, nothing of a higher rank is trained before what it may wait for.
     """
     waits = min((arm.rank for arm in arms if arm.waiting), default=math.inf)
-
-    def untried(arms: Iterable[Arm]) -> list[RunConfig]:
-        return list({c.hash(): c for arm in arms for c in arm.configs if c.hash() not in tried}.values())
-
-    return untried(arm for arm in arms if arm.rank <= waits) or untried(arms)
-
-
-def setting(gathered: Collected, arms: Iterable[str] | None = None) -> str:
-    """The data, net, budget and seeds of some arms in words, for the note below a figure."""
-    names = list(gathered.arms if arms is None else arms)
-    configs = [config for name in names for config in gathered.arms[name].configs or gathered.arms[name].waiting]
-
-    def listing(values: Iterable[Any]) -> str:
-        return " and ".join(map(str, dict.fromkeys(values)))
-
-    nets = listing(net_words(c) for c in configs if c.blocks)
-    data = listing(DATA_NAMES.get(c.data, c.data) for c in configs)
-    counts = [len(gathered[name]) for name in names if gathered[name]]
-    seeds = "no run" if not counts else _count(min(counts)) if len(set(counts)) == 1 else f"up to {max(counts)} seeds"
-    return f"{data}; {nets}; {listing(c.epochs for c in configs)} epochs; {seeds}."
-
-
-def net_words(config: RunConfig) -> str:
-    """A run's net in words."""
-    family = find_net(config.net)
-    return family.words({**defaults(family), **config.net_options})
-
-
-def _count(seeds: int) -> str:
-    return "1 seed" if seeds == 1 else f"{seeds} seeds"
-
-
-DATA_NAMES = {"cifar10": "CIFAR-10", "mnist1d": "MNIST-1D", "digits": "8×8 digits"}
-
-
-# --- arms that are judged ---
-
-
-class BothVerdicts(NamedTuple):
-    """What is put before everybody who decides: the evidence, and what was made of it by either protocol."""
-
-    evidence: Evidence
-    ours: Judgement
-    published: Judgement
-
-
-def both(evidence: Evidence) -> BothVerdicts:
-    """The judgement of either protocol."""
-    return BothVerdicts(evidence, judge(evidence), judge(evidence, protocol="published"))
-
-
-def known_of(
-    g: Collected, arm: str, baselines: Mapping[BaselineName, str] | None = None, name: str = ""
-) -> Evidence | None:
-    """The evidence of an arm; None if no run of it ended. Without `baselines` they are found among the study's runs."""
-    if not g.ended(arm):
-        return None
-    if baselines is None:
-        others: list[Run] = [run for each in g.arms for run in g.ended(each)]
-        return evidence_of_runs(name or arm, g.ended(arm), others)
-    given = {role: g.ended(other) for role, other in baselines.items() if other in g.arms and g.ended(other)}
-    return evidence_of_runs(name or arm, g.ended(arm), baselines=given)
+    before = [config for config in distinct(arm for arm in arms if arm.rank <= waits) if config.hash() not in tried]
+    return before or [config for config in distinct(arms) if config.hash() not in tried]
 
 
 def finding(judgement: Judgement | None, check: str) -> Finding | None:
     """What one check found."""
     return next((f for f in judgement.findings if f.check == check), None) if judgement else None
-
-
-def glyph(judgement: Judgement | None, check: str) -> str:
-    """The sign of what it found; nothing where it was not asked."""
-    found = finding(judgement, check)
-    return GLYPHS[found.outcome] if found else ""
 
 
 def answer_cells(judgement: Judgement | None) -> list[str]:

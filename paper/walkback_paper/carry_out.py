@@ -1,8 +1,8 @@
-"""What is done with a study once its runs are finished: measure what needs no training, print its tables, draw."""
+"""What is done with a study: train its runs, measure what needs no training, print its tables, draw."""
 
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,19 +13,14 @@ from rich.text import Text
 from walkback.checks import DEFAULT
 from walkback.records import RunConfig, sittings_of
 from walkback.report import Table, print_table, relative
-from walkback.train import Event, cores, train_all
-from walkback_paper.base import Arm, Collected, Extent, Study, gather, in_order, next_up
-from walkback_paper.sizing import Paces, in_time
+from walkback.train import Event, train_all
+from walkback_paper.base import Collected, Extent, Study, distinct, gather, in_order, next_up
 
 
 def carry_out(
-    study: Study,
-    extent: Extent,
-    places: Sequence[Path],
-    figures: Path,
-    console: Console,
+    study: Study, extent: Extent, places: Sequence[Path], figures: Path, console: Console,
     data_folder: Path | None = None,
-) -> None:
+) -> None:  # fmt: skip
     """Measure, print and draw one study from the runs in some folders."""
     measure(study, extent, places, data_folder)
     gathered = gather(study, extent, *places)
@@ -75,9 +70,6 @@ def train_studies(
 
     tell    hears of every event; its index counts all configs that `expect` was given so far
     budget  in seconds, for all of it; `how` as for `train_all`
-
-    Runs begin in the order of their ranks. Without a budget, a long run begins earlier if it would else be the last to
-    end, as far as the paces of finished runs show.
     """
     finished = {path.name for place in elsewhere if place.is_dir() for path in place.iterdir()}
     end = math.inf if budget is None else time.monotonic() + budget
@@ -89,34 +81,15 @@ def train_studies(
         ended += event.kind != "progress"
         tell(replace(event, index=before + event.index))
 
-    while stage := next_up(arms := in_order(wanted, extent, out, *elsewhere), tried):
+    while stage := next_up(in_order(wanted, extent, out, *elsewhere), tried):
         tried |= {config.hash() for config in stage}
         todo = [config for config in stage if config.folder() not in finished]
-        if budget is None and (at_once := _at_once(how)) > 1:
-            todo = _begun_in_time(todo, arms, [out, *elsewhere], at_once)
         before, given = given, given + len(todo)
         expect(todo)
         seconds = None if budget is None else max(end - time.monotonic(), 1e-9)
         train_all(todo, out, tell=count, budget=seconds, **how)
         if ended < given:  # it was interrupted, or the time is up
             break
-
-
-def _at_once(how: Mapping[str, Any]) -> int:
-    """How many runs train at once; 1 where only the executor knows it, so that the order stays."""
-    jobs: int | None = how.get("jobs")
-    if how.get("executor", "processes") != "processes":
-        return jobs or 1
-    return jobs or cores()
-
-
-def _begun_in_time(
-    todo: Sequence[RunConfig], arms: Sequence[Arm], places: Sequence[Path], at_once: int
-) -> list[RunConfig]:
-    """These runs, the longest early enough (`in_time`); one that is finished takes no time."""
-    paces = Paces([config for arm in arms for config in arm.configs], places)
-    seconds = [0.0 if config.folder() in paces.done else paces.of(config) for config in todo]
-    return [todo[run] for run in in_time(seconds, at_once)]
 
 
 def draw(study: Study, gathered: Collected, folder: Path) -> list[Path]:
@@ -136,13 +109,7 @@ def catalogue(studies: Sequence[Study], extent: Extent, *places: Path) -> Table:
     rows = []
     for study in studies:
         gathered = gather(study, extent, *places)
-        rows.append([
-            study.name, study.asks, f"{len(gathered.every())} of {_count(gathered)}", ", ".join(study.figures)
-        ])  # fmt: skip
+        arms = gathered.arms.values()
+        count = len(distinct(arms)) + sum(len(arm.waiting) for arm in arms)
+        rows.append([study.name, study.asks, f"{len(gathered.every())} of {count}", ", ".join(study.figures)])
     return Table("studies", "Studies", ["study", "asks", "runs there", "figures"], rows)
-
-
-def _count(gathered: Collected) -> int:
-    """How many runs a study has, each once, with those that will follow from records."""
-    declared = {config.hash() for arm in gathered.arms.values() for config in arm.configs}
-    return len(declared) + sum(len(arm.waiting) for arm in gathered.arms.values())

@@ -4,8 +4,6 @@ Two nets: d = 256, L = 4 for 100 epochs, and d = 512, L = 2 for 30. k = 0 is the
 it *identity*: how near the untrained blocks are to doing nothing, which is why a frozen net is no strawman.
 """
 
-from dataclasses import replace
-from itertools import pairwise
 from pathlib import Path
 
 from matplotlib.figure import Figure
@@ -47,9 +45,16 @@ def _rungs(g: Collected, net: str, rule: str) -> list[Stat | None]:
 
 def _gains(g: Collected, net: str, rule: str) -> list[Stat | None]:
     """What block k adds over k − 1, seed by seed, with the interval of the mean."""
-    steps = pairwise(_key(net, rule, k) for k in range(NETS[net][1] + 1))
-    found = [g.gain(above, below) for below, above in steps]
+    found = [g.gain(_key(net, rule, k), _key(net, rule, k - 1)) for k in range(1, NETS[net][1] + 1)]
     return [stat if stat.n else None for stat in found]
+
+
+def _in_points(gain: Stat | None) -> Stat | None:
+    """A gain as it is drawn: its numbers in points."""
+    if gain is None:
+        return None
+    interval = gain.interval and (100 * gain.interval[0], 100 * gain.interval[1])
+    return Stat(tuple(100 * value for value in gain.values), "share", interval)
 
 
 def _title(g: Collected, net: str) -> str:
@@ -70,12 +75,8 @@ def draw(g: Collected) -> Figure:
         level(top, CHANCE, "chance")
         for place, rule in enumerate(RULES):
             draw_steps(top, range(depth + 1), _rungs(g, net, rule), INKS[rule])
-            points = [replace(stat, values=tuple(100 * v for v in stat.values), form="share",
-                              interval=stat.interval and (100 * stat.interval[0], 100 * stat.interval[1]))
-                      if stat else None for stat in _gains(g, net, rule)]  # fmt: skip
-            draw_steps(
-                bottom, [k + 0.18 * (place - 1) for k in range(1, depth + 1)], points, INKS[rule], linestyle="none"
-            )
+            shifted = [k + 0.18 * (place - 1) for k in range(1, depth + 1)]
+            draw_steps(bottom, shifted, list(map(_in_points, _gains(g, net, rule))), INKS[rule], linestyle="none")
         for axes, low, words in ((top, 0, "trained blocks k"), (bottom, 1, "block k")):
             axes.set_xticks(range(low, depth + 1))
             axes.set_xlim(low - 0.5, depth + 0.5)
@@ -115,8 +116,10 @@ def _identity_table(g: Collected) -> Table:
         for block in range(depth):
             init, after = Stat(tuple(i.branch[block] for i in known)), branch_at(block)
             rows.append([title, after.symbol, init, after.over(runs), str(init.n)])
-        rows.append([title, "‖h_L − h_0‖/‖h_0‖", Stat(tuple(i.moved for i in known)), None, str(len(known))])
-        rows.append([title, "cos(h_L, h_0)", Stat(tuple(i.cosine for i in known)), None, str(len(known))])
+        for words, values in (
+            ("‖h_L − h_0‖/‖h_0‖", [i.moved for i in known]), ("cos(h_L, h_0)", [i.cosine for i in known])
+        ):  # fmt: skip
+            rows.append([title, words, Stat(tuple(values)), None, str(len(known))])
     words = (
         "At init: medians over the first 256 test images. After training the rest by bp (k = 0): the ratio of the "
         "median norms in the last snapshot."

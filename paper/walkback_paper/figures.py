@@ -88,20 +88,16 @@ def curve(runs: Sequence[Run], pick: Callable[[Snapshot], float], *, log: bool) 
         for snapshot in run.snapshots:
             by_epoch.setdefault(snapshot.epoch, []).append(pick(snapshot))
     epochs = sorted(epoch for epoch, values in by_epoch.items() if len(values) == len(runs))
-    middle, low, high = [], [], []
+    found = SeedCurve(epochs, [], [], [], len(runs))
     for epoch in epochs:
-        m, s = _middle(by_epoch[epoch], log)
-        middle.append(10**m if log else m)
-        low.append(10 ** (m - s) if log else m - s)
-        high.append(10 ** (m + s) if log else m + s)
-    return SeedCurve(epochs, middle, low, high, len(runs))
-
-
-def _middle(values: Sequence[float], log: bool) -> tuple[float, float]:
-    if not all(math.isfinite(v) and (v > 0 or not log) for v in values):
-        return math.nan, math.nan
-    scaled = [math.log10(v) for v in values] if log else list(values)
-    return statistics.fmean(scaled), statistics.stdev(scaled) if len(scaled) > 1 else 0.0
+        values = by_epoch[epoch]
+        mean = spread = math.nan
+        if all(math.isfinite(v) and (v > 0 or not log) for v in values):
+            scaled = [math.log10(v) if log else v for v in values]
+            mean, spread = statistics.fmean(scaled), statistics.stdev(scaled) if len(scaled) > 1 else 0.0
+        for ends, end in ((found.middle, mean), (found.low, mean - spread), (found.high, mean + spread)):
+            ends.append(10**end if log else end)
+    return found
 
 
 def draw_curve(axes: Axes, found: SeedCurve, ink: Ink) -> None:
@@ -152,14 +148,13 @@ def legend(figure: Figure, inks: Sequence[Ink]) -> None:
     handles = [*map(handle, inks), *levels.values()]
     lengths = [len(str(each.get_label()).replace("$", "")) for each in handles]
 
+    width = figure.get_figwidth()
+
     def columns(letter: float) -> int:
         """How many fit side by side, with so many inches a letter: all, or as many as of the longest."""
-        whole = sum(0.48 + letter * length for length in lengths)
-        return (
-            len(handles)
-            if whole < figure.get_figwidth()
-            else int(figure.get_figwidth() / (0.48 + letter * max(lengths)))
-        )
+        if sum(0.48 + letter * length for length in lengths) < width:
+            return len(handles)
+        return int(width / (0.48 + letter * max(lengths)))
 
     size = 7.5 if columns(0.062) >= min(len(handles), 3) else 6.5
     rows = -(-len(handles) // max(1, columns(0.062 if size > 7 else 0.054)))

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
 
 from walkback.checks import DEFAULT, Judgement, judge, listed
-from walkback.records import Evidence, subjects_of_runs
+from walkback.records import Evidence
 from walkback.report import KEY, LEGEND, Cell, Table
 from walkback_paper.base import CHANCE, Arm, Collected, Extent, Study, answer_cells, register
 from walkback_paper.figures import GREY, INKS, LEVEL, PAGE, draw_steps, figure, handle, level, scaled
@@ -31,17 +31,8 @@ def arms(extent: Extent) -> list[Arm]:
 
 def subjects(g: Collected) -> dict[str, tuple[Evidence, Judgement]]:
     """By rule the evidence and what is judged of it; rules without a run that ended are left out."""
-    runs = [run for arm in g.arms for run in g.ended(arm)]
-    found = [each.evidence for each in subjects_of_runs(runs)] if any(g.ended(rule) for rule in RULES) else []
-    return {str(each.rule): (each, judge(each)) for each in found}
-
-
-TITLES = (
-    "The credit of each block",
-    "A  Two numbers: accuracy and Γ",
-    "B  Credit and gradient at each block's output",
-    "C  True gradient ‖g$_l$‖, by layer",
-)
+    found = {rule: g.evidence(rule) for rule in RULES}
+    return {rule: (evidence, judge(evidence)) for rule, evidence in found.items() if evidence is not None}
 
 
 def draw(g: Collected) -> Figure:
@@ -49,12 +40,14 @@ def draw(g: Collected) -> Figure:
     answers = [f"{INKS[rule].name} {judgement.answer}" for rule, (_, judgement) in subjects(g).items()]
     words = f" Answers on accuracy: {listed(answers)}." if answers else ""
     fig = figure(PAGE, 4.9, g.note(f"Gradients at N = 128. Means ± std over seeds.{words}"))
-    panels = fig.subplots(2, 2).flatten()
-    _diagram(panels[0])
-    _two_numbers(g, panels[1])
-    _cosines(g, panels[2])
-    _gradients(g, panels[3])
-    for axes, title in zip(panels, TITLES, strict=True):
+    panels = {
+        "The credit of each block": _diagram,
+        "A  Two numbers: accuracy and Γ": _two_numbers,
+        "B  Credit and gradient at each block's output": _cosines,
+        "C  True gradient ‖g$_l$‖, by layer": _gradients,
+    }
+    for axes, (title, draw_panel) in zip(fig.subplots(2, 2).flatten(), panels.items(), strict=True):
+        draw_panel(g, axes)
         axes.set_title(title)
     return fig
 
@@ -68,28 +61,30 @@ def _legend(axes: Axes, place: Any) -> None:
 # --- the panels -----------------------------------------------------------------------------------------------------
 
 
-def _diagram(axes: Axes) -> None:
+CREDITS = {  # by rule where its row lies, and the way of its credit
+    "bp": (4.9, "the gradient itself, through the blocks"),
+    "fa": (3.0, "∂ℓ/∂h$_L$ at the top, then down through fixed random B$_l$"),
+    "dfa": (1.0, "the output error, straight to each block through B$_l$"),
+}
+
+
+def _diagram(_: Collected, axes: Axes) -> None:
     """embed → blocks → readout, and under it the way that each rule's credit takes."""
     axes.set_xlim(0, 10)
     axes.set_ylim(-0.3, 8)
     axes.set_axis_off()
     places = (0.9, 2.9, 4.9, 6.9, 8.9)
-    names = ("embed", "block 0", "block 1", "…", "readout")
-    for x, name in zip(places, names, strict=True):
-        _box(axes, x, 6.9, name)
-    for number_, (a, b) in enumerate(pairwise(places)):
+    for x, name in zip(places, ("embed", "block 0", "block 1", "…", "readout"), strict=True):
+        axes.add_patch(FancyBboxPatch((x - 0.72, 6.4), 1.44, 1.0, boxstyle="round,pad=0.02,rounding_size=0.15",
+                                      facecolor="#eef1f4", edgecolor="#555555", linewidth=0.7))  # fmt: skip
+        axes.text(x, 6.9, name, ha="center", va="center", fontsize=6.8)
+    for (a, b), state in zip(pairwise(places), ("h$_0$", "h$_1$", "h$_2$", "h$_L$"), strict=True):
         _arrow(axes, (a + 0.75, 6.9), (b - 0.75, 6.9), "#333333")
-        axes.text((a + b) / 2, 7.3, ("h$_0$", "h$_1$", "h$_2$", "h$_L$")[number_], ha="center", fontsize=7)
-    rows = {"bp": 4.9, "fa": 3.0, "dfa": 1.0}
-    words = {
-        "bp": "the gradient itself, through the blocks",
-        "fa": "∂ℓ/∂h$_L$ at the top, then down through fixed random B$_l$",
-        "dfa": "the output error, straight to each block through B$_l$",
-    }
-    for rule, y in rows.items():
+        axes.text((a + b) / 2, 7.3, state, ha="center", fontsize=7)
+    for rule, (y, words) in CREDITS.items():
         colour = INKS[rule].colour
         axes.text(0.0, y + 0.62, INKS[rule].name, color=colour, fontsize=7.5, fontweight="bold", ha="left")
-        axes.text(1.15, y + 0.62, words[rule], color="#333333", fontsize=6.5, ha="left")
+        axes.text(1.15, y + 0.62, words, color="#333333", fontsize=6.5, ha="left")
         for x in places[:4]:
             axes.plot([x], [y], marker=INKS[rule].marker, color=colour, markersize=5)
         if rule == "dfa":
@@ -99,12 +94,6 @@ def _diagram(axes: Axes) -> None:
             for a, b in pairwise(places[::-1]):
                 _arrow(axes, (a, y), (b, y), colour, line="-" if rule == "bp" or a == places[-1] else "--", shrink=5)
         axes.plot([places[4]], [y], marker="$e$", color="#333333", markersize=5)
-
-
-def _box(axes: Axes, x: float, y: float, name: str) -> None:
-    axes.add_patch(FancyBboxPatch((x - 0.72, y - 0.5), 1.44, 1.0, boxstyle="round,pad=0.02,rounding_size=0.15",
-                                  facecolor="#eef1f4", edgecolor="#555555", linewidth=0.7))  # fmt: skip
-    axes.text(x, y, name, ha="center", va="center", fontsize=6.8)
 
 
 def _arrow(

@@ -6,6 +6,7 @@ evidence made by hand (`planted`), the same in both. A case that comes out other
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from walkback.audits import control_bp
@@ -15,18 +16,9 @@ from walkback.records import BaselineName, Evidence
 from walkback.report import Cell, Table
 from walkback.train import SEEDS, seed_list
 from walkback_paper import planted
-from walkback_paper.base import Arm, Collected, Extent, Study, finding, known_of, register
+from walkback_paper.base import Arm, Collected, Extent, Study, finding, register
 
 FEW = 5  # seeds: fewer can show neither that accuracy holds nor that Γ is even
-
-
-@dataclass(frozen=True)
-class TrainedSubject:
-    """A subject that is trained: its rule, its recipe, and the arms it is judged beside (none: Γ alone is asked)."""
-
-    rule: str
-    recipe: str
-    beside: bool = True
 
 
 # By name what is trained in full, and what else in quick. The same nets and budgets for a subject and its baselines.
@@ -48,23 +40,14 @@ RECIPES: Mapping[str, tuple[Mapping[str, Any], Mapping[str, Any]]] = {
 }  # fmt: skip
 SHALLOW_RATE = 3e-2  # softmax regression on MNIST-1D, where .001 is far too small for it
 FULL_ONLY = ("mnist1d", "cifar10")
-SUBJECTS = {
-    "fa-layer": TrainedSubject("fa-layer", "mlp"), "dfa-plain": TrainedSubject("dfa-plain", "mlp"),
-    "dfa": TrainedSubject("dfa", "mlp, 3 epochs"), "fitted": TrainedSubject("bp", "fitted", beside=False),
-    "deep": TrainedSubject("bp", "deep", beside=False), "fg": TrainedSubject("fg", "mlp", beside=False),
-    "random labels": TrainedSubject("bp", "random labels"), "usf": TrainedSubject("usf", "mnist1d"),
-    "kp": TrainedSubject("kp", "mnist1d"),
-    "dfa, small-cnn": TrainedSubject("dfa", "cifar10"),
-}  # fmt: skip
+GAMMA_ALONE = ("bp, fitted", "bp, deep", "fg, mlp")  # judged beside nothing: only Γ is asked of them
 
 
-def _parts(subject: TrainedSubject) -> dict[BaselineName, str]:
-    """The arms that a subject is judged beside, by their role."""
-    if not subject.beside:
-        return {}
-    recipe = subject.recipe
-    return {
-        "frozen": f"{subject.rule} frozen, {recipe}", "bp": f"bp, {recipe}", "frozen_bp": f"bp frozen, {recipe}",
+def _parts(arm: str) -> dict[BaselineName, str]:
+    """The arms that one is judged beside, by their role."""
+    rule, _, recipe = arm.partition(", ")
+    return {} if arm in GAMMA_ALONE else {
+        "frozen": f"{rule} frozen, {recipe}", "bp": f"bp, {recipe}", "frozen_bp": f"bp frozen, {recipe}",
         "shallow": f"shallow, {recipe}",
     }  # fmt: skip
 
@@ -86,15 +69,11 @@ def _arm(extent: Extent, name: str) -> Arm:
 def arms(extent: Extent) -> list[Arm]:
     """Every subject with its baselines, each arm once; five seeds unless others are asked for."""
     extent = replace(extent, seeds=tuple(seed_list(FEW))) if extent.seeds == SEEDS else extent
-    names = [name for each in SUBJECTS.values() if not (extent.quick and each.recipe in FULL_ONLY)
-             for name in (f"{each.rule}, {each.recipe}", *_parts(each).values())]  # fmt: skip
-    return [_arm(extent, name) for name in dict.fromkeys(names)]
-
-
-def _evidence(g: Collected, name: str) -> Evidence | None:
-    subject = SUBJECTS[name]
-    arm = f"{subject.rule}, {subject.recipe}"
-    return known_of(g, arm, _parts(subject), name) if arm in g.arms else None
+    subjects = [case.of for case in CASES if isinstance(case.of, str)]
+    if extent.quick:
+        subjects = [arm for arm in subjects if arm.partition(", ")[2] not in FULL_ONLY]
+    names = dict.fromkeys(name for arm in subjects for name in (arm, *_parts(arm).values()))
+    return [_arm(extent, name) for name in names]
 
 
 def accuracy(judgement: Judgement) -> str:
@@ -147,16 +126,11 @@ def because(*phrases: str) -> Callable[[Judgement], str]:
     return read
 
 
-def seen(hidden: bool = False, tied: bool = False, **options: Any) -> Callable[[], str]:
-    """What a witness of a small loop answers."""
-    return lambda: planted.witnessed(planted.SmallStream(hidden, tied), **options)
-
-
 @dataclass(frozen=True)
 class Exam:
     """What is judged, what must come out, and how that is read: right if all of `has` is in it, and none of `lacks`.
 
-    of  a subject that is trained, by its name; or what gives evidence, or an answer
+    of  the arm that is trained, "rule, recipe"; or what gives evidence, or an answer
     """
 
     words: str
@@ -169,8 +143,11 @@ class Exam:
 
     def got(self, g: Collected) -> str | None:
         """What came out; None: its runs are not there."""
-        found = _evidence(g, self.of) if isinstance(self.of, str) else self.of()
-        return found if found is None or isinstance(found, str) else self.read(judge(found))
+        if isinstance(self.of, str):
+            found: Evidence | str | None = g.evidence(self.of, _parts(self.of)) if self.of in g.arms else None
+        else:
+            found = self.of()
+        return self.read(judge(found)) if isinstance(found, Evidence) else found
 
     def right(self, got: str) -> bool:
         """Whether that is as expected."""
@@ -179,16 +156,17 @@ class Exam:
 
 LOOP, HAND, TRAINED = "a small loop", "by hand", "trained"
 CASES = (
-    Exam("fa-layer, MLP 3×100 tanh", "accuracy holds, Γ even", TRAINED, "fa-layer", both, ("holds", "Γ even")),
-    Exam("dfa-plain (Nøkland), same", "accuracy holds", TRAINED, "dfa-plain", accuracy, ("holds",)),
-    Exam("dfa normalised per sample, same, few epochs", "walked back", TRAINED, "dfa", accuracy, ("walked back",)),
-    Exam("bp, MLP 3×100 ReLU, fitted to a loss near 0", "Γ even", TRAINED, "fitted", gamma, ("Γ even",)),
-    Exam("bp, 12 blocks", "Γ even", TRAINED, "deep", gamma, ("Γ even",)),
-    Exam("forward gradient", "Γ small, above chance", TRAINED, "fg", small, ("chance passes, small",)),
-    Exam("bp on random labels", "accuracy does not hold", TRAINED, "random labels", accuracy, (), ("holds",)),
-    Exam("usf, MNIST-1D", "none beforehand", TRAINED, "usf"),
-    Exam("kp, MNIST-1D", "none beforehand", TRAINED, "kp"),
-    Exam("dfa, small-cnn, CIFAR-10", "none beforehand", TRAINED, "dfa, small-cnn"),
+    Exam("fa-layer, MLP 3×100 tanh", "accuracy holds, Γ even", TRAINED, "fa-layer, mlp", both, ("holds", "Γ even")),
+    Exam("dfa-plain (Nøkland), same", "accuracy holds", TRAINED, "dfa-plain, mlp", accuracy, ("holds",)),
+    Exam("dfa normalised per sample, same, few epochs", "walked back", TRAINED, "dfa, mlp, 3 epochs", accuracy,
+         ("walked back",)),
+    Exam("bp, MLP 3×100 ReLU, fitted to a loss near 0", "Γ even", TRAINED, "bp, fitted", gamma, ("Γ even",)),
+    Exam("bp, 12 blocks", "Γ even", TRAINED, "bp, deep", gamma, ("Γ even",)),
+    Exam("forward gradient", "Γ small, above chance", TRAINED, "fg, mlp", small, ("chance passes, small",)),
+    Exam("bp on random labels", "accuracy does not hold", TRAINED, "bp, random labels", accuracy, (), ("holds",)),
+    Exam("usf, MNIST-1D", "none beforehand", TRAINED, "usf, mnist1d"),
+    Exam("kp, MNIST-1D", "none beforehand", TRAINED, "kp, mnist1d"),
+    Exam("dfa, small-cnn, CIFAR-10", "none beforehand", TRAINED, "dfa, cifar10"),
     Exam("exact bp, one block a step in turn", "not walked back, Γ even", LOOP, planted.in_turn, both, ("Γ even",),
          ("walked back",)),
     Exam("+g on 65 % of the samples, −10 g on the rest", "walked back, Γ open", LOOP, planted.climbing, both,
@@ -201,13 +179,15 @@ CASES = (
     Exam("three blocks aligned, one opposed", "Γ not even", HAND, planted.one_opposed, gamma, (), ("Γ even",)),
     Exam("bp with a small embedding: one block grows 76×", "holds; scale fires", HAND, planted.small_embedding,
          symptom, ("holds", "scale fires")),
-    Exam("local losses that show the true gradient to a probe", "not seen", LOOP, seen(local=True), has=("not seen",)),
-    Exam("random feedback hidden inside a block's backward", "not seen", LOOP, seen(hidden=True), has=("not seen",)),
+    Exam("local losses that show the true gradient to a probe", "not seen", LOOP,
+         partial(planted.witnessed, local=True), has=("not seen",)),
+    Exam("random feedback hidden inside a block's backward", "not seen", LOOP,
+         partial(planted.witnessed, hidden=True), has=("not seen",)),
     *(
-        Exam(f"bp with {words}", "seen", LOOP, seen(**options), has=("seen",), lacks=("not",))
+        Exam(f"bp with {words}", "seen", LOOP, partial(planted.witnessed, **options), has=("seen",), lacks=("not",))
         for words, options in (
             ("tied weights", {"tied": True}), ("coupled decay", {"decay": 0.5}),
-            ("clipping", {"between": planted.clipped}), ("bfloat16", {"half": True}),
+            ("clipping", {"clip": True}), ("bfloat16", {"half": True}),
         )
     ),
 )  # fmt: skip

@@ -8,9 +8,10 @@ rounds its displacements away.
 from collections.abc import Sequence
 from typing import Any
 
+from walkback.checks import judge
 from walkback.report import GLYPHS, KEY, LEGEND, Cell, Table
 from walkback_paper import published
-from walkback_paper.base import Arm, Collected, Extent, Study, answer_cells, both, known_of, register
+from walkback_paper.base import Arm, Collected, Extent, Study, answer_cells, register
 from walkback_paper.figures import INKS
 from walkback_paper.quantities import ACCURACY, UPDATE
 
@@ -57,11 +58,11 @@ def tables(g: Collected) -> list[Table]:
         rows: list[list[Cell]] = []
         for method, title in METHODS.items():
             arm, frozen, claim = _name(method, epochs), _name(method, epochs, " frozen"), f"accuracy {method}"
-            known = known_of(g, arm)
-            judged = None if known is None else both(known)
-            answer, *others = answer_cells(judged and judged.ours)
+            known = g.evidence(arm)
+            answer, *others = answer_cells(None if known is None else judge(known))
+            verdict = "–" if known is None else GLYPHS[judge(known, protocol="published").verdict]
             rows.append([
-                title, answer, GLYPHS[judged.published.verdict] if judged else "–", *g.cells(arm, ACCURACY),
+                title, answer, verdict, *g.cells(arm, ACCURACY),
                 published.CELLS[claim].text() if claim in published.CELLS else "–", *g.cells(frozen, ACCURACY),
                 *others, *g.cells(arm, UPDATE), g.seeds(arm, frozen),
             ])  # fmt: skip

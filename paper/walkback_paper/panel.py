@@ -20,9 +20,9 @@ from walkback.checks import Judgement, VerdictName, judge, listed
 from walkback.data import load
 from walkback.files import write_whole
 from walkback.records import BaselineName, Choice, CostRecord, Run, choose
-from walkback.report import KEY, Cell, Stat, Table, asked
+from walkback.report import GLYPHS, KEY, Cell, Stat, Table, asked
 from walkback.train import arithmetic
-from walkback_paper.base import CLASSES, Arm, Collected, Extent, Study, glyph, known_of, register
+from walkback_paper.base import CLASSES, Arm, Collected, Extent, Study, finding, register
 from walkback_paper.quantities import ACCURACY
 
 ALWAYS = ("bp", "mono-forward", "random")  # what every rule is held against, and the control that must fail
@@ -102,14 +102,9 @@ def then(trials: Collected) -> list[Arm]:
     return found
 
 
-def could(extent: Extent) -> list[Arm]:
-    """Whatever the trials could say."""
-    return [arm for subject in subjects(extent) for rate in RATES for arm in following(extent, subject, rate)]
-
-
 def chosen(g: Collected, subject: str) -> Choice:
     """What the trials of a subject amount to."""
-    return choose([run for rate in RATES for run in g.ended(trial(subject, rate))[:1]], RATES)
+    return choose([run for rate in RATES for run in g.runs[trial(subject, rate)][:1]], RATES)
 
 
 @dataclass(frozen=True)
@@ -118,11 +113,8 @@ class Standing:
 
     rule: str
     choice: Choice
-    accuracy: Stat
-    frozen: Stat
     margin: Stat
     judgement: Judgement | None
-    cost: CostRecord | None
 
     @property
     def verdict(self) -> VerdictName | None:
@@ -133,22 +125,16 @@ class Standing:
 
 def standings(g: Collected) -> list[Standing]:
     """Every rule, the largest margin over its own frozen net first; those without one last."""
-    found = [_standing(g, rule) for rule in rules(g.extent)]
+    found = [
+        Standing(rule, chosen(g, rule), g.gain(rule, frozen(rule)), _judgement(g, rule)) for rule in rules(g.extent)
+    ]
     return sorted(found, key=lambda each: (each.margin.mean is None, -(each.margin.mean or 0.0)))
-
-
-def _standing(g: Collected, rule: str) -> Standing:
-    margin = g.gain(rule, frozen(rule))
-    return Standing(
-        rule, chosen(g, rule), g.last(rule, ACCURACY), g.last(frozen(rule), ACCURACY), margin,
-        _judgement(g, rule), next((run.cost for run in g[rule] if run.cost is not None), None),
-    )  # fmt: skip
 
 
 def _judgement(g: Collected, rule: str) -> Judgement | None:
     """By every check. bp, its frozen net and its upper half are bp's at bp's own rate, whatever the rule's is."""
     of_bp: dict[BaselineName, str] = {"bp": "bp", "frozen_bp": frozen("bp"), "half_bp": half("bp")}
-    evidence = known_of(g, rule, {**of_bp, "shallow": "shallow", "frozen": frozen(rule), "half": half(rule)})
+    evidence = g.evidence(rule, {**of_bp, "shallow": "shallow", "frozen": frozen(rule), "half": half(rule)})
     return None if evidence is None else judge(evidence)
 
 
@@ -156,49 +142,43 @@ def tables(g: Collected) -> list[Table]:
     """The panel, and the trials behind its learning rates."""
     found = standings(g)
     checks = asked([each.judgement for each in found if each.judgement])
-    rows: list[list[Cell]] = [_row(g, each, checks) for each in found]
-    rows += [_floor(g, floor, len(checks)) for floor in FLOORS]
+    budget = g.extent.epochs or (8 if g.extent.quick else 30)
+    rows = [_row(g, each, checks) for each in found] + [_floor(g, floor, len(checks)) for floor in FLOORS]
     headings = [
         "rule", "verdict", "accuracy", "own frozen net", "margin", "over linear", "over mono-forward",
         "update by block", *(check[:5] for check in checks), "flops", "time", "rate", "trials", "seeds",
     ]  # fmt: skip
-    panel = Table("panel", f"The field, {_count(_budget(g))}", headings, rows, g.notes(*_words(g, found)))
-    rates: list[list[Cell]] = [_rates(g, subject) for subject in subjects(g.extent)]
+    panel = Table("panel", f"The field, {_count(budget)}", headings, rows, g.notes(*_words(g, found)))
+    rates = [_rates(g, subject) for subject in subjects(g.extent)]
     headings = ["rule", *(f"{rate:g}" for rate in RATES), "rate", "trials"]
-    trials = Table("panel-rates", "Accuracy on held-out training samples, by learning rate", headings, rates,
-                   g.notes(_how_chosen(g)))  # fmt: skip
-    return [panel, trials]
-
-
-def _budget(g: Collected) -> int:
-    return g.extent.epochs or (8 if g.extent.quick else 30)
+    title = "Accuracy on held-out training samples, by learning rate"
+    return [panel, Table("panel-rates", title, headings, rates, g.notes(_how_chosen(g)))]
 
 
 def _row(g: Collected, each: Standing, checks: Sequence[str]) -> list[Cell]:
-    cost = each.cost
+    rule = each.rule
+    cost = next((run.cost for run in g[rule] if run.cost is not None), None)
+    outcomes = [finding(each.judgement, check) for check in checks]
     return [
-        each.rule, each.verdict or "–", each.accuracy, each.frozen, each.margin,
-        _over(g, each.rule, "linear"), _over(g, each.rule, "mono-forward"), by_block(g[each.rule]),
-        *(glyph(each.judgement, check) for check in checks),
+        rule, each.verdict or "–", g.last(rule, ACCURACY), g.last(frozen(rule), ACCURACY), each.margin,
+        _over(g, rule, "linear"), _over(g, rule, "mono-forward"), by_block(g[rule]),
+        *(GLYPHS[outcome.outcome] if outcome else "" for outcome in outcomes),
         *(("–", "–") if cost is None else (f"{cost.flops:.2f}", f"{cost.time:.1f}")),
-        each.choice.words(), each.choice.trials(), g.seeds(each.rule, frozen(each.rule)),
+        each.choice.words(), each.choice.trials(), g.seeds(rule, frozen(rule)),
+    ]  # fmt: skip
+
+
+def _floor(g: Collected, floor: str, checks: int) -> list[Cell]:
+    choice = chosen(g, floor)
+    return [
+        floor, "floor", g.last(floor, ACCURACY), None, None, _over(g, floor, "linear"),
+        _over(g, floor, "mono-forward"), "–", *[""] * checks, "–", "–", choice.words(), choice.trials(), g.seeds(floor),
     ]  # fmt: skip
 
 
 def _over(g: Collected, rule: str, other: str) -> Stat | None:
     """How far a rule lies above another subject, in points, seed by seed."""
-    if rule == other:
-        return None
-    return Stat(g.gain(rule, other).values, "points")
-
-
-def _floor(g: Collected, floor: str, checks: int) -> list[Cell]:
-    choice = chosen(g, floor)
-    empty: list[Cell] = [""] * checks
-    return [
-        floor, "floor", g.last(floor, ACCURACY), None, None, _over(g, floor, "linear"),
-        _over(g, floor, "mono-forward"), "–", *empty, "–", "–", choice.words(), choice.trials(), g.seeds(floor),
-    ]  # fmt: skip
+    return None if rule == other else Stat(g.gain(rule, other).values, "points")
 
 
 def by_block(runs: Sequence[Run]) -> str:
@@ -212,7 +192,6 @@ def by_block(runs: Sequence[Run]) -> str:
 
 
 def _words(g: Collected, found: Sequence[Standing]) -> list[str]:
-    quick = g.extent.quick
     words = [
         "Sorted by the margin: accuracy over the rule's own frozen net in points, with its 95 % interval (Student's t, "
         "paired by seed). Linear: a linear map of the raw input, trained by bp (two matrices, nothing between them); "
@@ -225,7 +204,7 @@ def _words(g: Collected, found: Sequence[Standing]) -> list[str]:
     edge = [each.rule for each in found if each.choice.edge]
     if edge:
         words.append(f"At the edge of the grid, so that a rate outside it may be better: {listed(edge)}.")
-    if quick:
+    if g.extent.quick:
         words.append(
             "Two seeds: an interval reaches nine standard deviations to either side, so depth is rarely settled. Only "
             "bp has its upper half trained. This is an example, not a result to cite."
@@ -292,5 +271,5 @@ def _shape(data: str, data_folder: Path | None) -> tuple[int, ...]:
 
 register(Study(
     "panel", "How do all rules compare under one recipe, each at its own learning rate?", arms, tables,
-    measure=measure, place=68, then=then, could=could,
+    measure=measure, place=68, then=then,
 ))  # fmt: skip

@@ -10,7 +10,7 @@ import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from walkback.checks import DEFAULT, Finding, Judgement, Protocol, check_named, judge
 from walkback.records import Baseline, Evidence, Run, evidence_of_log, join_seeds
@@ -55,7 +55,12 @@ def read(whole: Evidence, runs: Sequence[Run], entry_norm: bool) -> Evidence:
 # --- both audits ----------------------------------------------------------------------------------------------------
 
 
-Answer = tuple[str, str, str]  # an outcome, how a table shows it with what it rests on, and its sentence
+class Reply(NamedTuple):
+    """An outcome, how a table shows it with what it rests on, and its sentence."""
+
+    outcome: str
+    shown: str
+    says: str
 
 
 @dataclass(frozen=True)
@@ -64,11 +69,11 @@ class Line:
 
     subject: str
     question: str
-    answers: Mapping[str, Answer]
+    answers: Mapping[str, Reply]
 
     def relation(self, source: str) -> Relation:
         """How the answer of a part stands to that of the whole."""
-        return relation(self.answers[FULL][0], self.answers[source][0])
+        return relation(self.answers[FULL].outcome, self.answers[source].outcome)
 
 
 def relation(full: str, part: str) -> Relation:
@@ -88,11 +93,11 @@ def compare(g: Collected, protocol: Protocol) -> dict[str, list[Line]]:
     """By subject every check and the verdict, from all the evidence and from both logs; empty where no run is."""
     found: dict[str, list[Line]] = {}
     for subject in penalty.SUBJECTS:
-        whole = penalty.evidence(g, subject)
+        whole = g.evidence(subject)
         if whole is None:
             found[subject] = []
             continue
-        runs = g.ended(subject)
+        runs = g.runs[subject]
         evidences = {FULL: whole, LOG: read(whole, runs, entry_norm=False), MORE: read(whole, runs, entry_norm=True)}
         answers = {source: _answers(judge(each, DEFAULT, protocol)) for source, each in evidences.items()}
         found[subject] = [
@@ -102,13 +107,14 @@ def compare(g: Collected, protocol: Protocol) -> dict[str, list[Line]]:
     return found
 
 
-def _answers(judged: Judgement) -> dict[str, Answer]:
-    found: dict[str, Answer] = {}
+def _answers(judged: Judgement) -> dict[str, Reply]:
+    found: dict[str, Reply] = {}
     for f in judged.findings:
         outcome = OURS.get(f.outcome, f.outcome)
-        found[f.check] = (outcome, f"{GLYPHS[outcome]} {', '.join(filter(None, (f.basis, _growth(f))))}", f.says)
+        shown = f"{GLYPHS[outcome]} {', '.join(filter(None, (f.basis, _growth(f))))}"
+        found[f.check] = Reply(outcome, shown, f.says)
     verdict = OURS.get(judged.verdict, judged.verdict)
-    return {**found, VERDICT: (verdict, verdict, judged.says)}
+    return {**found, VERDICT: Reply(verdict, verdict, judged.says)}
 
 
 def _growth(finding: Finding) -> str:
@@ -135,14 +141,11 @@ def _table(g: Collected, name: str, title: str, protocol: Protocol) -> Table:
     found = compare(g, protocol)
     rows: list[Sequence[Cell]] = []
     for subject, lines in found.items():
-        rows += [[subject, "–", *["no run"] * 3, "–", "–"]] if not lines else []
-        rows += [
-            [
-                subject, line.question, *(line.answers[source][1] for source in SOURCES), line.relation(LOG),
-                line.relation(MORE),
-            ]
-            for line in lines
-        ]  # fmt: skip
+        if not lines:
+            rows.append([subject, "–", *["no run"] * 3, "–", "–"])
+        for line in lines:
+            shown = [line.answers[source].shown for source in SOURCES]
+            rows.append([subject, line.question, *shown, line.relation(LOG), line.relation(MORE)])
     headings = ["subject", "check", *SOURCES, "log / full", "+ ‖h_0‖ / full"]
     return Table(name, title, headings, rows, g.notes(*_words(found)))
 
@@ -166,8 +169,8 @@ def _words(found: Mapping[str, Sequence[Line]]) -> list[str]:
             f"({_counts(verdicts)})."
         )
     return words + [
-        f"Contradiction, {line.subject}, {line.question}, {source}: “{line.answers[source][2]}” All the evidence: "
-        f"“{line.answers[FULL][2]}”"
+        f"Contradiction, {line.subject}, {line.question}, {source}: “{line.answers[source].says}” All the evidence: "
+        f"“{line.answers[FULL].says}”"
         for line in lines
         for source in (LOG, MORE)
         if line.relation(source) == "contradicts"
@@ -177,9 +180,6 @@ def _words(found: Mapping[str, Sequence[Line]]) -> list[str]:
 def _counts(relations: Mapping[Relation, int]) -> str:
     order: tuple[Relation, ...] = ("agrees", "both open", "silent", "says more")
     return ", ".join(f"{each} {relations.get(each, 0)}" for each in order)
-
-
-# --- the figure -----------------------------------------------------------------------------------------------------
 
 
 register(Study(

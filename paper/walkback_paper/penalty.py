@@ -10,9 +10,8 @@ from dataclasses import replace
 from matplotlib.figure import Figure
 
 from walkback.checks import DEFAULT, Judgement, judge
-from walkback.records import Evidence
 from walkback.report import GLYPHS, Cell, Table
-from walkback_paper.base import Arm, Collected, Extent, Study, finding, known_of, register
+from walkback_paper.base import Arm, Collected, Extent, Study, finding, register
 from walkback_paper.figures import INKS, Ink, through_training
 from walkback_paper.quantities import ACCURACY, DEEP_COSINE, DEEP_RHO, GRADIENT, STREAM, Quantity, rhos
 
@@ -49,11 +48,6 @@ def arms(extent: Extent) -> list[Arm]:
     return full + [extent.arm(frozen(rule), rule, epochs=EPOCHS, train_last=0) for rule in RULES]
 
 
-def evidence(g: Collected, subject: str) -> Evidence | None:
-    """All that is known of one arm, with its baselines; None if it has no run."""
-    return known_of(g, subject)
-
-
 def _not_measured(g: Collected) -> list[str]:
     """What the deep cosine and ρ lack, in words: each reason once, with its arms."""
     gaps: dict[str, list[str]] = {}
@@ -79,7 +73,7 @@ def draw(g: Collected) -> Figure:
 
 def tables(g: Collected) -> list[Table]:
     """The quantities with what scale and depth say, and their sentences."""
-    known = {arm: evidence(g, arm) for arm in SUBJECTS}
+    known = {arm: g.evidence(arm) for arm in SUBJECTS}
     judged = {arm: None if found is None else judge(found) for arm, found in known.items()}
     rows: list[list[Cell]] = []
     for rule in RULES:

@@ -4,7 +4,7 @@ Each is a function without arguments, cheap and the same every time, that gives 
 """
 
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from functools import cache
 from itertools import pairwise
 from typing import NamedTuple
@@ -55,14 +55,20 @@ class SmallTask(NamedTuple):
 
 
 class SmallNet(nn.Module):
-    """Blocks of one linear map and tanh, and a linear head; without blocks softmax regression."""
+    """Blocks of one linear map and tanh, and a linear head; without blocks softmax regression.
 
-    def __init__(self, inputs: int, seed: int, blocks: int = DEPTH):
+    hidden  a second map in every block, whose backward sends something else to the first
+    """
+
+    def __init__(self, inputs: int, seed: int, blocks: int = DEPTH, hidden: bool = False):
         super().__init__()
         torch.manual_seed(seed)
-        sizes = [inputs] + [WIDTH] * blocks
-        self.blocks = nn.ModuleList(nn.Sequential(nn.Linear(a, b), nn.Tanh()) for a, b in pairwise(sizes))
-        self.head = nn.Linear(sizes[-1], CLASSES)
+        sizes = pairwise([inputs] + [WIDTH] * blocks)
+        last = [OtherLinear(WIDTH, WIDTH) for _ in range(blocks)] if hidden else [nn.Identity()] * blocks
+        self.blocks = nn.ModuleList(
+            nn.Sequential(nn.Linear(a, b), nn.Tanh(), after) for (a, b), after in zip(sizes, last, strict=True)
+        )
+        self.head = nn.Linear(WIDTH if blocks else inputs, CLASSES)
 
     def forward(self, x: Tensor) -> Tensor:
         """The logits."""
@@ -112,29 +118,21 @@ def judged(name: str, task: SmallTask, how: str, moment: Callable[[int], Moment]
     moment   what else is known of a seed, beside its accuracy
     """
     for count in LOOKS:
-        found = _audited(name, task, how, moment, seed_list(count))
+        ends = {each: {seed: trained(task, seed, each) for seed in seed_list(count)}
+                for each in (how, "bp", "frozen", "shallow")}  # fmt: skip
+        # The head of a frozen net gets the true gradient by every rule here, so the subject's and bp's are one net.
+        roles: dict[BaselineName, str] = {"bp": "bp", "frozen": "frozen", "frozen_bp": "frozen", "shallow": "shallow"}
+        seeds = [
+            Training(seed=seed, moments=[moment(seed).changed(accuracy=end)], ended="finished", standing="seen")
+            for seed, end in ends[how].items()
+        ]
+        found = Evidence(
+            name=name, seeds=seeds, baselines={role: Baseline.by_seed(ends[arm]) for role, arm in roles.items()},
+            classes=CLASSES, residual=False, depth=DEPTH, width=WIDTH,
+        )  # fmt: skip
         if not depth(found).wants_seeds:
             break
     return found
-
-
-def _audited(name: str, task: SmallTask, how: str, moment: Callable[[int], Moment], seeds: Sequence[int]) -> Evidence:
-    def of(each: str) -> Baseline:
-        return Baseline.by_seed({seed: trained(task, seed, each) for seed in seeds})
-
-    own, frozen = of(how), of("frozen")
-    # The head of a frozen net gets the true gradient by every rule here, so the subject's and bp's are one net.
-    baselines: dict[BaselineName, Baseline] = {
-        "bp": of("bp"), "frozen": frozen, "frozen_bp": frozen, "shallow": of("shallow"),
-    }  # fmt: skip
-    seen = [
-        Training(seed=seed, moments=[moment(seed).changed(accuracy=own.accuracy[str(seed)])], ended="finished",
-                 standing="seen")
-        for seed in seeds
-    ]  # fmt: skip
-    return Evidence(
-        name=name, seeds=seen, baselines=baselines, classes=CLASSES, residual=False, depth=DEPTH, width=WIDTH
-    )
 
 
 # Credits beside the true gradient
@@ -197,12 +195,9 @@ def fails_on_one_in_ten() -> Evidence:
     seeds = seed_list(10)
     gains = {seed: 0.08 + 0.002 * (place % 3) for place, seed in enumerate(seeds)}
     own = {seed: 0.4 + gain if seed != seeds[4] else 0.1 for seed, gain in gains.items()}
-    low = Baseline.by_seed(dict.fromkeys(seeds, 0.4))
-    bp = Baseline.by_seed({seed: 0.6 + gain / 10 for seed, gain in gains.items()})
     trained_seeds = [Training(seed=seed, moments=[Moment(accuracy=a)], ended="diverged" if a == 0.1 else "finished")
                      for seed, a in own.items()]  # fmt: skip
-    baselines: dict[BaselineName, Baseline] = {"frozen": low, "frozen_bp": low, "shallow": low, "bp": bp}
-    return Evidence(name="one in ten", seeds=trained_seeds, baselines=baselines, classes=10, depth=4, residual=True)
+    return _by_hand("one in ten", trained_seeds, {seed: 0.6 + gain / 10 for seed, gain in gains.items()})
 
 
 def small_embedding() -> Evidence:
@@ -215,11 +210,16 @@ def small_embedding() -> Evidence:
         ])
         for seed, final in accuracy.items()
     ]  # fmt: skip
-    low = Baseline.by_seed(dict.fromkeys(SEEDS, 0.4))
+    return _by_hand("small embedding", seeds, accuracy)
+
+
+def _by_hand(name: str, seeds: list[Training], bp: Mapping[int, float]) -> Evidence:
+    """Evidence whose baselines are at .4, but for bp."""
+    low = Baseline.by_seed(dict.fromkeys(bp, 0.4))
     baselines: dict[BaselineName, Baseline] = {
-        "frozen": low, "frozen_bp": low, "shallow": low, "bp": Baseline.by_seed(accuracy),
+        "frozen": low, "frozen_bp": low, "shallow": low, "bp": Baseline.by_seed(bp),
     }  # fmt: skip
-    return Evidence(name="small embedding", seeds=seeds, baselines=baselines, classes=10, depth=4, residual=True)
+    return Evidence(name=name, seeds=seeds, baselines=baselines, classes=10, depth=4, residual=True)
 
 
 # Loops that a witness watches: is what would be measured what trained?
@@ -242,43 +242,23 @@ class OtherBackward(torch.autograd.Function):
         return above @ other, above.T @ h
 
 
-class StreamBlock(nn.Module):
-    """A residual block of two maps; `hidden`: the upper one has another backward inside."""
-
-    def __init__(self, hidden: bool = False):
-        super().__init__()
-        self.up, self.down, self.hidden = nn.Linear(WIDTH, WIDTH), nn.Linear(WIDTH, WIDTH, bias=False), hidden
+class OtherLinear(nn.Linear):
+    """A linear map with that backward inside."""
 
     def forward(self, h: Tensor) -> Tensor:
-        """The stream and what the block adds."""
-        z = torch.tanh(self.up(h))
-        added: Tensor = OtherBackward.apply(z, self.down.weight) if self.hidden else self.down(z)  # type: ignore[no-untyped-call]
-        return h + added
-
-
-class SmallStream(nn.Module):
-    """Residual blocks, each with a head that local losses use."""
-
-    def __init__(self, hidden: bool = False, tied: bool = False):
-        super().__init__()
-        torch.manual_seed(0)
-        self.blocks = nn.ModuleList(StreamBlock(hidden) for _ in range(DEPTH))
-        self.head = nn.Linear(WIDTH, CLASSES)
-        self.heads = nn.ModuleList(nn.Linear(WIDTH, CLASSES) for _ in range(DEPTH))
-        if tied:
-            self.blocks[2].up.weight = self.blocks[0].up.weight  # type: ignore[union-attr]
-
-    def forward(self, x: Tensor) -> Tensor:
-        """The logits."""
-        for block in self.blocks:
-            x = block(x)
-        found: Tensor = self.head(x)
+        """The map."""
+        found: Tensor = OtherBackward.apply(h, self.weight) + self.bias  # type: ignore[no-untyped-call]
         return found
 
 
-def witnessed(model: SmallStream, between: Callable[[SmallStream], object] = lambda _: None, *, local: bool = False,
-              decay: float = 0.0, half: bool = False) -> str:  # fmt: skip
+def witnessed(
+    *, hidden: bool = False, tied: bool = False, local: bool = False, clip: bool = False, decay: float = 0.0,
+    half: bool = False,
+) -> str:  # fmt: skip
     """Train a few steps under a witness, by the loss at the head or by local ones; what it answers."""
+    model = SmallNet(WIDTH, 0, hidden=hidden)
+    if tied:
+        model.blocks[2][0].weight = model.blocks[0][0].weight  # type: ignore[index]
     draw = torch.Generator().manual_seed(2)
     x, y = torch.randn(64, WIDTH, generator=draw), torch.randint(CLASSES, (64,), generator=draw)
     witness = Witness(model, list(find_blocks(model, "blocks.*")), lambda out: out)
@@ -288,19 +268,15 @@ def witnessed(model: SmallStream, between: Callable[[SmallStream], object] = lam
         optimizer.zero_grad()
         if local:
             h, losses = x, []
-            for block, head in zip(model.blocks, model.heads, strict=True):
+            for block in model.blocks:
                 h = block(h.detach())
-                losses.append(F.cross_entropy(head(h), y))
+                losses.append(F.cross_entropy(model.head(h), y))
             torch.autograd.backward(torch.stack(losses).sum())
         else:
             with torch.autocast("cpu", torch.bfloat16, enabled=half):
                 loss = F.cross_entropy(model(x), y)
             torch.autograd.backward(loss)
-        between(model)
+        if clip:
+            nn.utils.clip_grad_norm_(model.parameters(), 0.01)
         optimizer.step()
     return witness.close().standing
-
-
-def clipped(model: SmallStream) -> object:
-    """Clip the gradient far below its size."""
-    return nn.utils.clip_grad_norm_(model.parameters(), 0.01)

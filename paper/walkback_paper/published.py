@@ -70,10 +70,10 @@ class PublishedCell:
         """The values by layer or block; empty of one that is no list."""
         return self.value if isinstance(self.value, Sequence) else ()
 
-    def text(self, form: Form | None = None) -> str:
+    def text(self, form: Form = "share") -> str:
         """As it is printed; the form is that of its quantity.
 
-        >>> PublishedCell("", "bp", "accuracy", value=0.615, spread=0.004).text("share")
+        >>> PublishedCell("", "bp", "accuracy", value=0.615, spread=0.004).text()
         '0.615 ± 0.004'
         """
         if self.words or self.never:
@@ -84,14 +84,10 @@ class PublishedCell:
             return " ".join(f"{v:+.3f}" if form == "cosine" else f"{v:.3g}" for v in self.layers)
         if self.low is not None:
             return f"{self.low:g}–{self.high:g}"
-        if self.value is None and not self.each:
-            return "–"
         if self.of.startswith("first "):
             return " / ".join(f"{date:g}" for date in self.each)
         mean, spread, _ = self.statistics
-        shape, factor = {"points": ("+.1f", 100), "cosine": ("+.3f", 1)}.get(form or "share", (".3f", 1))
-        if form == "size":
-            return f"{mean:.3g}" + ("" if spread is None else f" ± {spread:.3g}")
+        shape, factor = {"points": ("+.1f", 100), "cosine": ("+.3f", 1), "size": (".3g", 1)}.get(form, (".3f", 1))
         return f"{factor * mean:{shape}}" + ("" if spread is None else f" ± {factor * spread:{shape.lstrip('+')}}")
 
 
@@ -107,8 +103,13 @@ class Apart(NamedTuple):
     """The difference in words, what that amounts to, and how far it is: decades of a size, else the difference."""
 
     difference: str
-    word: str
+    word: str = ""
     far: float = 0.0
+
+    @property
+    def text(self) -> str:
+        """Both in one cell of a table."""
+        return ": ".join(filter(None, (self.difference, self.word)))
 
 
 def welch(mean: float, spread: float, n: int, ours: Sequence[float]) -> tuple[float, float]:
@@ -127,63 +128,66 @@ def welch(mean: float, spread: float, n: int, ours: Sequence[float]) -> tuple[fl
     return middle - half, middle + half
 
 
-def compare(claim: PublishedCell, form: Form, ours: Sequence[float] | Sequence[Sequence[float]]) -> Apart:
-    """Our seeds held against a published figure; of a list by layer ours are one list of seeds for each."""
-    if not ours or not any(map(_some, ours)):
+def compare(claim: PublishedCell, form: Form, ours: Sequence[float]) -> Apart:
+    """Our seeds held against a published figure."""
+    if not ours or all(map(math.isnan, ours)):
         return Apart("", "missing")
     if claim.unlike:
         return Apart("", f"not comparable: {claim.unlike}")
-    if claim.text(form) == "–":
-        return Apart("", "not in our reference")
-    if isinstance(ours[0], Sequence):
-        return _by_layer(claim, form, [list(each) for each in ours if isinstance(each, Sequence)])
-    values = [value for value in ours if isinstance(value, float | int)]
-    known = [value for value in values if math.isfinite(value)]
+    known = [value for value in ours if math.isfinite(value)]
     if claim.never:
         return Apart("", "not as published" if known else "as published")
     if claim.least is not None or claim.most is not None:
         low, high = claim.least, claim.most
-        right = all((low is None or v >= low) and (high is None or v <= high) for v in values)
+        right = all((low is None or v >= low) and (high is None or v <= high) for v in ours)
         return Apart("", "as published" if right else "not as published")
-    if len(known) < len(values):
-        return Apart("", f"not as published: not in {len(values) - len(known)} of {len(values)} seeds")
+    if len(known) < len(ours):
+        return Apart("", f"not as published: not in {len(ours) - len(known)} of {len(ours)} seeds")
     if claim.low is not None and claim.high is not None:
-        return _unspread(claim, claim.low, claim.high, form, known)
+        return _unjudged(claim, claim.low, claim.high, form, known)
     mean, spread, n = claim.statistics
     if spread is None or n < 2:
-        return _unspread(claim, mean, mean, form, known)
+        return _unjudged(claim, mean, mean, form, known)
     low_end, high_end = welch(mean, spread, n, known)
     off = statistics.fmean(known) - mean
-    unit, shape, factor = _unit(claim, form)
-    ends = f"{factor * low_end:{shape}} to {factor * high_end:{shape}}"
-    word = "not told apart" if low_end <= 0 <= high_end else "told apart"
-    return Apart(f"{factor * off:{shape}} {unit}".rstrip() + f" ({ends})", word, abs(off))
+    difference = f"{_off(claim, form, off)} ({_off(claim, form, low_end, '')} to {_off(claim, form, high_end, '')})"
+    return Apart(difference, "not told apart" if low_end <= 0 <= high_end else "told apart", abs(off))
 
 
-def _some(value: float | Sequence[float]) -> bool:
-    return bool(value) if isinstance(value, Sequence) else not math.isnan(value)
+def compare_layers(claim: PublishedCell, form: Form, ours: Sequence[Sequence[float]]) -> Apart:
+    """A list by layer or block, ours one list of seeds for each: factors or differences; nothing is judged."""
+    if not any(ours):
+        return Apart("", "missing")
+    lows, highs = (claim.layers or [end or 0.0] * len(ours) for end in (claim.low, claim.high))
+    means = [Stat(tuple(each), form).mean or 0.0 for each in ours]
+    near = [min(max(mean, low), high) for mean, low, high in zip(means, lows, highs, strict=True)]
+    pairs = list(zip(means, near, strict=True))
+    if form == "size":
+        return Apart("× " + " ".join(number(mean / end, 2) for mean, end in pairs))
+    return Apart(" ".join(f"{mean - end:+.3f}" for mean, end in pairs))
 
 
-def _unit(claim: PublishedCell, form: Form) -> tuple[str, str, int]:
-    if claim.of.startswith("first "):
-        return "epochs", "+.1f", 1
-    if claim.of == "accuracy" or form == "points":
-        return "points", "+.1f", 100
-    return "", "+.3g" if form == "size" else "+.3f", 1
-
-
-def _unspread(claim: PublishedCell, low: float, high: float, form: Form, ours: Sequence[float]) -> Apart:
-    """A figure without a spread: the factor or the difference, to the nearer end of a range; no judgement."""
-    mean = Stat(tuple(ours), form).mean or 0.0
+def _unjudged(claim: PublishedCell, low: float, high: float, form: Form, ours: Sequence[float]) -> Apart:
+    """A figure without a spread: the factor or the difference, to the nearer end of a range."""
+    mean = geometric_mean(ours) if form == "size" else statistics.fmean(ours)
     near = min(max(mean, low), high)
     if form != "size":
-        unit, shape, factor = _unit(claim, form)
-        return Apart(f"{factor * (mean - near):{shape}} {unit}".rstrip(), "no spread published", abs(mean - near))
+        return Apart(_off(claim, form, mean - near), far=abs(mean - near))
     if mean <= 0 or near <= 0:
         return Apart("", "zero or not a number")
     ratio = mean / near
-    words = "inside" if ratio == 1 and low < high else _factor(ratio)
-    return Apart(words, "no spread published", abs(math.log10(ratio)))
+    return Apart("inside" if ratio == 1 and low < high else _factor(ratio), far=abs(math.log10(ratio)))
+
+
+def _off(claim: PublishedCell, form: Form, off: float, unit: str | None = None) -> str:
+    """A difference in the unit of its quantity, which is named unless `unit` says how."""
+    if claim.of.startswith("first "):
+        shown, own = f"{off:+.1f}", "epochs"
+    elif claim.of == "accuracy" or form == "points":
+        shown, own = f"{100 * off:+.1f}", "points"
+    else:
+        shown, own = f"{off:+.3g}" if form == "size" else f"{off:+.3f}", ""
+    return f"{shown} {own if unit is None else unit}".rstrip()
 
 
 def _factor(ratio: float) -> str:
@@ -194,16 +198,3 @@ def _factor(ratio: float) -> str:
     """
     factor = max(ratio, 1 / ratio)
     return f"a factor {number(factor, 3 if factor >= 100 else 2)} {'above' if ratio > 1 else 'below'}"
-
-
-def _by_layer(claim: PublishedCell, form: Form, ours: Sequence[Sequence[float]]) -> Apart:
-    """A list by layer or block: the factors or the differences, one each; nothing is judged."""
-    lows, highs = (claim.layers or [end or 0.0] * len(ours) for end in (claim.low, claim.high))
-    if form == "size":
-        ratios = [
-            geometric_mean(o) / min(max(geometric_mean(o), a), b) for o, a, b in zip(ours, lows, highs, strict=True)
-        ]
-        return Apart("× " + " ".join(number(ratio, 2) for ratio in ratios), "no spread published")
-    means = [statistics.fmean(each) for each in ours]
-    offs = [mean - min(max(mean, a), b) for mean, a, b in zip(means, lows, highs, strict=True)]
-    return Apart(" ".join(f"{off:+.3f}" for off in offs), "no spread published")

@@ -8,8 +8,8 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from walkback.checks import DEFAULT, growth
-from walkback.records import Cosine, Reading, Run, Snapshot, Valued, moment_of_snapshot
+from walkback.checks import DEFAULT, first_fired, growth
+from walkback.records import Cosine, Reading, Run, Snapshot, Valued, evidence_of_runs, moment_of_snapshot
 from walkback.registry import Registry
 from walkback.report import Form, Stat
 
@@ -86,6 +86,19 @@ def mean(readings: Sequence[Cosine | Reading | Valued], every: bool) -> float:
 def rhos(run: Run) -> Sequence[Valued]:
     """ρ of every block of the final net; none where it was not probed."""
     return run.probes.rho if run.probes is not None and run.probes.step == run.snapshots[-1].step else []
+
+
+def first_epoch(run: Run, check: str, batch: float = DEFAULT["reference.batch"]) -> float:
+    """The first epoch at which a check fired, with ‖g_L‖ stated at that N; infinite where it never did."""
+    dates = first_fired(evidence_of_runs(run.config.rule, [run]), DEFAULT.but("reference.batch", batch))
+    epoch = dates[check].epochs[str(run.config.seed)]
+    return math.inf if epoch is None else epoch
+
+
+def first_stop(run: Run, batch: float = DEFAULT["reference.batch"]) -> Snapshot | None:
+    """Where training would have stopped when scale or the published floor first fired; None: nowhere."""
+    epoch = min(first_epoch(run, check, batch) for check in ("scale", "reference floor"))
+    return next((snapshot for snapshot in run.snapshots if snapshot.epoch == epoch), None)
 
 
 FLOOR = (DEFAULT["reference.floor"], "published floor")

@@ -7,14 +7,15 @@ is guessed. The published figures are in `published.toml`, the page's words in `
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from walkback.checks import DEFAULT, Judgement, first_fired, judge
-from walkback.records import Baseline, IdentityRecord, Run, RunConfig, evidence_of_runs, subject_of
-from walkback.report import INKS, Stat
+from walkback.checks import judge
+from walkback.records import Baseline, Run, RunConfig, Snapshot, evidence_of_runs, subject_of
+from walkback.report import INKS, Form, Stat
 from walkback.train import SEEDS, plan
 from walkback_paper.published import (
     BATCH,
@@ -25,6 +26,7 @@ from walkback_paper.published import (
     Apart,
     PublishedCell,
     compare,
+    compare_layers,
 )
 from walkback_paper.quantities import (
     ACCURACY,
@@ -34,14 +36,29 @@ from walkback_paper.quantities import (
     STREAM,
     Quantity,
     cosine_at,
+    first_epoch,
+    first_stop,
     gradient_at,
     hidden_at,
 )
 
-LISTS: Mapping[str, tuple[Callable[[int], Quantity], int]] = {  # by layer: one more than there are blocks
-    "streams": (hidden_at, 1), "gradients": (gradient_at, 1), "cosines": (cosine_at, 0),
-}  # fmt: skip
-Row = tuple[PublishedCell, str, int, Apart]  # a cell, ours in words, how many seeds, and the comparison
+MISSING = Apart("", "missing")
+
+
+class Row(NamedTuple):
+    """A published cell, ours in words, of how many seeds, and the comparison."""
+
+    cell: PublishedCell
+    ours: str
+    n: int
+    found: Apart
+
+    @property
+    def form(self) -> Form:
+        """The form in which the published figure is printed."""
+        if self.cell.of == "verdict":
+            return "share"
+        return "points" if self.cell.over else _quantities(self.cell, 1)[0].form
 
 
 class OurRuns:
@@ -50,13 +67,11 @@ class OurRuns:
     def __init__(self, runs: Sequence[Run]):
         self.left_out: list[str] = []
         self._runs: dict[str, dict[int, Run]] = {}
-        self._used: set[str] = set()
         for run in runs:
             if run.ended != "finished" or run.result is None or not run.snapshots:
                 why = "unfinished" if run.result is None else run.result.says
-                self.left_out.append(
-                    f"{run.config.label()}, {run.config.epochs} epochs, seed {run.config.seed} ({why})"
-                )
+                config = run.config
+                self.left_out.append(f"{config.label()}, {config.epochs} epochs, seed {config.seed} ({why})")
                 continue
             same = self._runs.setdefault(subject_of(run.config), {})
             other = same.get(run.config.seed)  # a copy may lack what was measured later
@@ -65,22 +80,31 @@ class OurRuns:
 
     def of(self, rule: str, settings: Mapping[str, Any], epochs: int) -> list[Run]:
         """The runs of one setting, the published seeds first."""
-        if ".py:" in rule:  # a rule of a file, which need not be here: like fa but for its options
-            options, plain = settings["rule_options"], _config("fa", {}, epochs)
-            for same in self._runs.values():
-                config = next(iter(same.values())).config
-                given = config.rule_options
-                if Path(config.rule).name == Path(rule).name and options.items() <= given.items():
-                    rest = {name: value for name, value in given.items() if name not in options}
-                    fa = {"rule": "fa", "rule_options": rest, "rule_source": plain.rule_source}
-                    if subject_of(config.changed(**fa)) == subject_of(plain):
-                        return list(same.values())
-            return []
-        key = subject_of(_config(rule, settings, epochs))
-        self._used.add(key)
+        if ".py:" in rule:
+            return self._of_file(rule, settings["rule_options"], epochs)
+        same = self._runs.get(subject_of(_config(rule, settings, epochs)), {})
         order = {seed: place for place, seed in enumerate(SEEDS)}
-        same = self._runs.get(key, {})
         return [same[seed] for seed in sorted(same, key=lambda seed: (order.get(seed, len(order)), seed))]
+
+    def _of_file(self, rule: str, options: Mapping[str, Any], epochs: int) -> list[Run]:
+        """The runs of a rule in a file, which need not be here: like fa but for these options."""
+        plain = _config("fa", {}, epochs)
+        for same in self._runs.values():
+            config = next(iter(same.values())).config
+            if Path(config.rule).name == Path(rule).name and options.items() <= config.rule_options.items():
+                rest = {name: value for name, value in config.rule_options.items() if name not in options}
+                fa = config.changed(rule="fa", rule_options=rest, rule_source=plain.rule_source)
+                if subject_of(fa) == subject_of(plain):
+                    return list(same.values())
+        return []
+
+    def of_cell(self, cell: PublishedCell) -> tuple[list[Run], str]:
+        """The runs of a cell, at the budget that stands in where there is none of its own; and that budget in words."""
+        runs = self.of(cell.rule, cell.set, cell.epochs)
+        if not runs and cell.instead is not None:
+            runs = self.of(cell.rule, cell.set, cell.instead)
+            return runs, f" ({cell.instead} epochs)" if runs else ""
+        return runs, ""
 
     def every(self) -> list[Run]:
         """All of them."""
@@ -99,23 +123,12 @@ def _config(rule: str, settings: Mapping[str, Any], epochs: int) -> RunConfig:
 # --- what of ours is held against a cell ----------------------------------------------------------------------------
 
 
-def _at_init(name: str, pick: Callable[[IdentityRecord], float]) -> Quantity:
-    return Quantity(name, name, "share", lambda _: math.nan, partly=True,
-                    at_end=lambda run: math.nan if run.identity is None else pick(run.identity))  # fmt: skip
+def _lost(run: Run, stop: Snapshot | None) -> float:
+    return math.nan if stop is None else stop.accuracy - run.snapshots[-1].accuracy
 
 
-def first_epoch(run: Run, check: str, batch: int = BATCH) -> float:
-    """The first epoch at which a check fired, with ‖g_L‖ stated at that N; infinite where it never did."""
-    dates = first_fired(evidence_of_runs(run.config.rule, [run]), DEFAULT.but("reference.batch", batch))
-    epoch = dates[check].epochs[str(run.config.seed)]
-    return math.inf if epoch is None else epoch
-
-
-def _stop(run: Run, batch: int) -> tuple[float, float]:
-    """Stopped when D1 or D2 first fires: the accuracy there less that at the end, and the share of epochs saved."""
-    epoch = min(first_epoch(run, "scale", batch), first_epoch(run, "reference floor", batch))
-    there = next((s.accuracy for s in run.snapshots if s.epoch == epoch), math.nan)
-    return there - run.snapshots[-1].accuracy, 1 - epoch / run.config.epochs
+def _saved(run: Run, stop: Snapshot | None) -> float:
+    return math.nan if stop is None else 1 - stop.epoch / run.config.epochs
 
 
 def _chord(run: Run) -> float:
@@ -123,27 +136,42 @@ def _chord(run: Run) -> float:
     return math.nan if top is None or top.chord is None else top.chord
 
 
+def _at_init(run: Run, name: str, block: int | None = None) -> float:
+    if run.identity is None:
+        return math.nan
+    found = getattr(run.identity, name)
+    return float(found if block is None else found[block])
+
+
+LISTS: Mapping[str, tuple[Callable[[int], Quantity], int]] = {  # by layer: one more than there are blocks
+    "streams": (hidden_at, 1), "gradients": (gradient_at, 1), "cosines": (cosine_at, 0),
+    "branches at init": (lambda block: _end("share", partial(_at_init, name="branch", block=block)), 0),
+}  # fmt: skip
+AT_END: Mapping[str, tuple[Form, Callable[[Run, int], float]]] = {  # of a run, at the N of the cell
+    "first D1": ("share", lambda run, _: first_epoch(run, "scale")),
+    "first D2": ("share", lambda run, batch: first_epoch(run, "reference floor", batch)),
+    "stopped": ("points", lambda run, batch: _lost(run, first_stop(run, batch))),
+    "saved": ("share", lambda run, batch: _saved(run, first_stop(run, batch))),
+    "largest growth": ("size", lambda run, _: max(map(GROWTH.pick, run.snapshots))),
+    "chord": ("size", lambda run, _: _chord(run)),
+    "moved at init": ("share", lambda run, _: _at_init(run, "moved")),
+    "cosine at init": ("share", lambda run, _: _at_init(run, "cosine")),
+}
+
+
+def _end(form: Form, pick: Callable[[Run], float]) -> Quantity:
+    """A quantity that only this page shows: measured once in a run."""
+    return Quantity("", "", form, lambda _: math.nan, at_end=pick)
+
+
 def _quantities(cell: PublishedCell, blocks: int) -> list[Quantity]:
     """The quantity that a cell names; of a list one for each layer or block."""
     if cell.of in LISTS:
         make, more = LISTS[cell.of]
         return [make(layer) for layer in range(blocks + more)]
-    if cell.of == "branches at init":
-        return [_at_init(cell.of, lambda record, b=b: record.branch[b]) for b in range(blocks)]  # type: ignore[misc]
-    at_end: Mapping[str, tuple[Any, Callable[[Run], float]]] = {
-        "first D1": ("share", lambda run: first_epoch(run, "scale")),
-        "first D2": ("share", lambda run: first_epoch(run, "reference floor", cell.batch)),
-        "stopped": ("points", lambda run: _stop(run, cell.batch)[0]),
-        "saved": ("share", lambda run: _stop(run, cell.batch)[1]),
-        "largest growth": ("size", lambda run: max(map(GROWTH.pick, run.snapshots))),
-        "chord": ("size", _chord),
-    }
-    if cell.of in at_end:
-        form, pick = at_end[cell.of]
-        return [Quantity(cell.of, cell.of, form, lambda _: math.nan, at_end=pick)]
-    if cell.of in ("moved at init", "cosine at init"):
-        name = cell.of.removesuffix(" at init")
-        return [_at_init(cell.of, lambda record: float(getattr(record, name)))]
+    if cell.of in AT_END:
+        form, pick = AT_END[cell.of]
+        return [_end(form, lambda run: pick(run, cell.batch))]
     return [QUANTITIES.get(cell.of)]
 
 
@@ -162,31 +190,21 @@ def _values(cell: PublishedCell, quantity: Quantity, runs: Sequence[Run], base: 
 
 def row(records: OurRuns, cell: PublishedCell) -> Row:
     """Ours beside one published figure."""
-    runs, budget = records.of(cell.rule, cell.set, cell.epochs), ""
-    if not runs and cell.instead is not None:
-        runs = records.of(cell.rule, cell.set, cell.instead)
-        budget = f" ({cell.instead} epochs)" if runs else ""
+    runs, budget = records.of_cell(cell)
     over = dict(cell.over)
     base = records.of(over.pop("rule"), over, over.pop("epochs", cell.epochs)) if over else []
-    blocks = runs[0].config.blocks if runs else 0
-    quantities = _quantities(cell, blocks)
-    form = "points" if cell.over else quantities[0].form if quantities else "share"
+    quantities = _quantities(cell, runs[0].config.blocks if runs else 0)
+    form: Form = "points" if cell.over else quantities[0].form if quantities else "share"
     lists = [_values(cell, quantity, runs, base) for quantity in quantities]
-    if cell.of in LISTS or cell.of.startswith("branches"):
-        shape = "+.3f" if form == "cosine" else ""
-        means = [Stat(tuple(each), form) for each in lists]
-        ours = " ".join(
-            f"{m.mean:{shape}}" if shape and m.mean is not None else str(m).partition(" ")[0] for m in means
-        )
-        return cell, (ours or "missing") + budget, len(runs), compare(cell, form, lists)
+    if cell.of in LISTS:
+        means = [str(Stat(tuple(each), form)).partition(" ")[0] for each in lists]
+        return Row(cell, (" ".join(means) or "missing") + budget, len(runs), compare_layers(cell, form, lists))
     (values,) = lists
-    stat = Stat(tuple(values), form)
+    ours = str(Stat(tuple(values), form)) if values else "missing"
     if cell.of.startswith("first ") and values:
         dates = ["never" if value == math.inf else f"{value:g}" for value in values]
-        ours = " / ".join(dates) if set(dates) != {"never"} else "never"
-    else:
-        ours = str(stat) if values else "missing"
-    return cell, ours + budget, len(values), compare(cell, form, values)
+        ours = "never" if set(dates) == {"never"} else " / ".join(dates)
+    return Row(cell, ours + budget, len(values), compare(cell, form, values))
 
 
 # --- the page -------------------------------------------------------------------------------------------------------
@@ -194,19 +212,15 @@ def row(records: OurRuns, cell: PublishedCell) -> Row:
 
 def largest(rows: Sequence[Row]) -> list[Row]:
     """The two accuracies and the three sizes of the main audit that differ most, each quantity of a method once."""
-    kinds = {"accuracy": 2, "stream": 3, "gradient": 3}
-    ordered = sorted((r for r in rows if r[3].far > 0 and r[0].of in kinds), key=lambda r: -r[3].far)
-    accuracies = [r for r in ordered if r[0].of == "accuracy"][:2]
-    return accuracies + [r for r in ordered if r[0].of != "accuracy"][:3]
+    ordered = sorted((r for r in rows if r.found.far > 0), key=lambda r: -r.found.far)
+    accuracies = [r for r in ordered if r.cell.of == "accuracy"]
+    return accuracies[:2] + [r for r in ordered if r.cell.of in ("stream", "gradient")][:3]
 
 
 def _beside(records: OurRuns, cell: PublishedCell) -> str:
     """The quantity of ours that a difference is to be read with."""
-    runs = records.of(cell.rule, cell.set, cell.epochs)
-    if not runs and cell.instead is not None:
-        runs = records.of(cell.rule, cell.set, cell.instead)
     quantity = QUANTITIES.get(cell.beside)
-    return f"its {quantity.symbol} cosine with the true gradient is {quantity.over(runs)}"
+    return f"its {quantity.symbol} cosine with the true gradient is {quantity.over(records.of_cell(cell)[0])}"
 
 
 def verdicts(records: OurRuns) -> list[Row]:
@@ -216,27 +230,23 @@ def verdicts(records: OurRuns) -> list[Row]:
     """
     found = []
     for rule, published in VERDICTS.items():
-        claim = PublishedCell(f"{INKS[rule].name}, verdict", rule, "verdict", words=published)
-        epochs = next((e for e in (100, 30) if records.of(rule, {}, e)), 100)
-        runs = records.of(rule, {}, epochs)
+        claim = PublishedCell(f"{INKS[rule].name}, verdict", rule, "verdict", words=published, instead=30)
+        runs, budget = records.of_cell(claim)
         if not runs:
-            found.append((claim, "missing", 0, Apart("", "missing")))
+            found.append(Row(claim, "missing", 0, MISSING))
             continue
         evidence = evidence_of_runs(INKS[rule].name, runs, records.every())
-        frozen = {run.config.seed: ACCURACY.last(run) for run in records.of("dfa", {"train_last": 0}, epochs)}
+        frozen = records.of("dfa", {"train_last": 0}, runs[0].config.epochs)
         if frozen:
-            evidence = evidence.changed(baselines={**evidence.baselines, "frozen": Baseline.by_seed(frozen)})
-        ours = _fired(judge(evidence, protocol="published"))
+            ends = Baseline.by_seed({run.config.seed: ACCURACY.last(run) for run in frozen})
+            evidence = evidence.changed(baselines={**evidence.baselines, "frozen": ends})
+        judged = judge(evidence, protocol="published")
+        codes = {"scale": "D1", "reference": "D2", "depth": "D3"}
+        fired = sorted(codes[f.check] for f in judged.findings if f.outcome == "fires" and f.check in codes)
+        ours = f"{', '.join(fired)} fire{'s' * (len(fired) == 1)}" if fired else judged.verdict
         right = "D2" not in ours if published == "D2 does not fire" else ours == published
-        budget = "" if epochs == 100 else f" ({epochs} epochs)"
-        found.append((claim, ours + budget, len(runs), Apart("", "as published" if right else "not as published")))
+        found.append(Row(claim, ours + budget, len(runs), Apart("", "as published" if right else "not as published")))
     return found
-
-
-def _fired(judged: Judgement) -> str:
-    codes = {"scale": "D1", "reference": "D2", "depth": "D3"}
-    fired = sorted(codes[f.check] for f in judged.findings if f.outcome == "fires" and f.check in codes)
-    return f"{', '.join(fired)} fire{'s' * (len(fired) == 1)}" if fired else judged.verdict
 
 
 def tried(records: OurRuns) -> list[list[str]]:
@@ -246,7 +256,7 @@ def tried(records: OurRuns) -> list[list[str]]:
         runs = records.of(entry["rule"], entry["set"], 100)
         cosines = [cosine_at(block).over(runs).mean for block in range(4)] if runs else []
         numbers = [str(q.over(runs)) if runs else "missing" for q in (ACCURACY, STREAM, GRADIENT)]
-        found.append([entry["name"], *numbers, " ".join(f"{c or 0:+.2f}" for c in cosines) or "–", str(len(runs))])
+        found.append([entry["name"], *numbers, " ".join(f"{c or 0:+.2f}" for c in cosines) or "–"])
     return found
 
 
@@ -264,12 +274,6 @@ def page(runs: Sequence[Run]) -> str:
     )  # fmt: skip
     text = environment.get_template("reproduction.md.jinja").render(
         citation=CITATION, main=main, tables=tables, largest=largest(main), tried=tried(records),
-        left_out=records.left_out, count=len(records.every()), form=_form,
-        beside=lambda cell: _beside(records, cell),
+        left_out=records.left_out, count=len(records.every()), beside=lambda cell: _beside(records, cell),
     )  # fmt: skip
     return re.sub(r"\n{3,}", "\n\n", text).strip()
-
-
-def _form(cell: PublishedCell) -> str:
-    """The form in which a cell's figure is printed."""
-    return "share" if cell.of == "verdict" else "points" if cell.over else _quantities(cell, 1)[0].form

@@ -13,7 +13,7 @@ from pathlib import Path
 from walkback.errors import BadValue, RecordError
 from walkback.records import Run, RunConfig, find_runs, read_run, sittings_of
 from walkback.report import Table, duration
-from walkback_paper.base import Arm
+from walkback_paper.base import Arm, distinct
 
 
 class Paces:
@@ -90,7 +90,7 @@ def sizing(configs: Sequence[RunConfig], places: Sequence[Path], cores: Sequence
 
 def left(arms: Sequence[Arm], *places: Path) -> str:
     """Which runs are not there yet, in words, and about how long they take on one core, by those that are."""
-    configs = list({config.hash(): config for arm in arms for config in arm.configs}.values())
+    configs = distinct(arms)
     waiting = [config for arm in arms for config in arm.waiting]
     paces = Paces(configs, places)
     missing = [config for config in configs if config.folder() not in paces.done]
@@ -106,9 +106,6 @@ def left(arms: Sequence[Arm], *places: Path) -> str:
     return f"{len(missing)} of {len(configs)} runs{follow} are left, {about}{more}{then}"
 
 
-MARGIN = 0.95  # lengths are estimates: a run counts as late a little before it is
-
-
 def makespan(seconds: Sequence[float], cores: int) -> float:
     """When the last of these runs ends, if every free core takes the next in order.
 
@@ -121,40 +118,3 @@ def makespan(seconds: Sequence[float], cores: int) -> float:
     for each in seconds:
         heapq.heapreplace(free, free[0] + each)
     return max(free)
-
-
-def in_time(seconds: Sequence[float | None], cores: int) -> list[int]:
-    """The order in which to begin runs: as they are given, but for those that would still run when all others are done.
-
-    Runs that matter most come first, and stay first. Only where what is left would be done, on all cores together,
-    before the longest run that waits could end, that run is begun next. A run of unknown length (None) counts as one of
-    the middle; where nothing is known, or there is one core, the order stays.
-
-    >>> in_time([1, 1, 1, 1, 5], 2)  # 9 s of work for two cores: a run of 5 s must begin at once
-    [4, 0, 1, 2, 3]
-    >>> in_time([1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 4], 2)  # here there is time for the first six
-    [0, 1, 2, 3, 4, 5, 10, 6, 7, 8, 9]
-    """
-    known = [each for each in seconds if each is not None]
-    if not known or cores < 2:
-        return list(range(len(seconds)))
-    middle = statistics.median(known)
-    length = [middle if each is None else each for each in seconds]
-    by_length = sorted(range(len(length)), key=lambda run: (-length[run], run))
-    begun: list[int] = []
-    is_begun = [False] * len(length)
-    first = longest = 0  # the first that waits, as given and by length
-    left, free = sum(length), [0.0] * min(cores, len(length))
-    while len(begun) < len(length):
-        while is_begun[first]:
-            first += 1
-        while is_begun[by_length[longest]]:
-            longest += 1
-        now = free[0]
-        rest = (left + sum(end - now for end in free)) / len(free)
-        run = by_length[longest] if length[by_length[longest]] >= MARGIN * rest else first
-        begun.append(run)
-        is_begun[run] = True
-        left -= length[run]
-        heapq.heapreplace(free, now + length[run])
-    return begun

@@ -4,17 +4,17 @@ The ResMLP with and without terminal norm (bp, fa, dfa) and the ViT-Mini (bp, df
 token. Under fixed random feedback the stream grows; behind a terminal norm the true gradient then sinks.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from matplotlib.figure import Figure
 
 from walkback.checks import DEFAULT, FirstFired, first_fired
-from walkback.records import Run, subjects_of_runs
+from walkback.records import subjects_of_runs
 from walkback.report import Cell, Stat, Table
 from walkback_paper.base import Arm, Collected, Extent, Study, register
 from walkback_paper.figures import INKS, PAGE, Ink, through_training
-from walkback_paper.quantities import ACCURACY, GRADIENT, STREAM, gradient_at
+from walkback_paper.quantities import ACCURACY, GRADIENT, STREAM, first_stop, gradient_at
 
 BARE = "ResMLP without terminal norm"
 NETS: Mapping[str, tuple[tuple[str, ...], Mapping[str, Any]]] = {  # rules, and how they are trained
@@ -74,7 +74,11 @@ def tables(g: Collected) -> list[Table]:
             ended.append([*who, *g.cells(name, ACCURACY, STREAM, AT_2, GRADIENT), g.seeds(name)])
             first = first_fired(subjects_of_runs(runs)[0].evidence) if runs else {}
             fired.append([*who, *(_epochs(first[check]) if first else "–" for check in FIRED), g.seeds(name)])
-            stops = _stops(runs, first)
+            stops = [
+                (1 - stop.epoch / run.config.epochs, stop.accuracy, run.snapshots[-1].accuracy)
+                for run in runs
+                if (stop := first_stop(run)) is not None
+            ]
             means = [Stat(each) for each in zip(*stops, strict=True)] if stops else [None] * 3
             stopped.append([*who, *means, f"{len(stops)} of {len(runs)}"])
     note = (
@@ -101,21 +105,8 @@ def _epochs(first: FirstFired) -> str:
     """By seed, as the field writes it: 8 / 11 / 8."""
     if first.fired is None:
         return "not measured"
-    if all(epoch is None for epoch in first.epochs.values()):
-        return "never"
-    return " / ".join("never" if epoch is None else str(epoch) for epoch in first.epochs.values())
-
-
-def _stops(runs: Sequence[Run], first: dict[str, FirstFired]) -> list[tuple[float, float, float]]:
-    """For each seed in which scale or floor fired: the share of epochs saved, the accuracy there and at the end."""
-    found = []
-    for run in runs if first else []:
-        seed = str(run.config.seed)
-        epochs = [e for check in ("scale", "reference floor") if (e := first[check].epochs[seed]) is not None]
-        if epochs:
-            then = next(s for s in run.snapshots if s.epoch == min(epochs))
-            found.append((1 - min(epochs) / run.config.epochs, then.accuracy, run.snapshots[-1].accuracy))
-    return found
+    epochs = ["never" if epoch is None else str(epoch) for epoch in first.epochs.values()]
+    return "never" if set(epochs) == {"never"} else " / ".join(epochs)
 
 
 register(Study(

@@ -125,25 +125,21 @@ def by_verdict(parts: Sequence[Stretch]) -> list[Stretch]:
 
 
 class Edge(NamedTuple):
-    """How far a threshold moves before the first answer changes, and whose (none: not before the sweep's end)."""
+    """How far a threshold moves before the first answer changes, and whose: who, as it was, and as it becomes."""
 
     at: float
-    flips: list[tuple[str, Stretch, Stretch]]  # as it was, and as it becomes
+    flips: list[tuple[str, Stretch, Stretch]]  # empty: nothing changes before the sweep's end
 
 
-def first_changes(sweeps: Mapping[str, Sequence[Stretch]], at: float) -> tuple[Edge, Edge] | None:
-    """From the value `at` downwards and upwards: the range in which no answer changes, and who ends it."""
-
-    def edge(step: int) -> Edge:
-        ends = []
-        for name, parts in sweeps.items():
-            here = next(index for index, part in enumerate(parts) if part.low <= at <= part.high)
-            then = parts[here + step] if 0 <= here + step < len(parts) else None
-            ends.append((parts[here].low if step < 0 else parts[here].high, name, parts[here], then))
-        nearest = max(end for end, *_ in ends) if step < 0 else min(end for end, *_ in ends)
-        return Edge(nearest, [(who, was, then) for end, who, was, then in ends if end == nearest and then is not None])
-
-    return (edge(-1), edge(1)) if sweeps else None
+def first_change(sweeps: Mapping[str, Sequence[Stretch]], at: float, step: Literal[-1, 1]) -> Edge:
+    """From the value `at` downwards (−1) or upwards: where the first answer changes, and whose."""
+    ends = []
+    for name, parts in sweeps.items():
+        here = next(index for index, part in enumerate(parts) if part.low <= at <= part.high)
+        then = parts[here + step] if 0 <= here + step < len(parts) else None
+        ends.append((parts[here].low if step < 0 else parts[here].high, name, parts[here], then))
+    nearest = max(end for end, *_ in ends) if step < 0 else min(end for end, *_ in ends)
+    return Edge(nearest, [(who, was, then) for end, who, was, then in ends if end == nearest and then is not None])
 
 
 Sweeps = Mapping[Swept, Mapping[str, list[Stretch]]]
@@ -154,17 +150,20 @@ def thresholds_table(g: Collected, sweeps: Sweeps) -> Table:
     rows: list[list[Cell]] = []
     for swept, parts in sweeps.items():
         default = DEFAULT.table[swept.name]
-        verdicts = first_changes({s: by_verdict(p) for s, p in parts.items()}, default.value)
-        findings = first_changes(parts, default.value)
-        who = "published" if default.who == PAPER else "ours"
-        row: list[Cell] = [swept.name, swept.answer, f"{default.value:g}", who]
-        if verdicts is None or findings is None:
+        row: list[Cell] = [
+            swept.name,
+            swept.answer,
+            f"{default.value:g}",
+            "published" if default.who == PAPER else "ours",
+        ]
+        if not parts:
             rows.append([*row, None, None, None, None, None])
             continue
-        below, above = verdicts
-        ends = [_end(edge, side) for edge, side in ((below, "≤"), (above, "≥"))]
-        steady = " to ".join(str(_end(edge, side, shown=True)) for edge, side in zip(findings, "≤≥", strict=True))
-        rows.append([*row, *ends, _flips_said(below), _flips_said(above), steady])
+        verdicts = {subject: by_verdict(each) for subject, each in parts.items()}
+        below, above = first_change(verdicts, default.value, -1), first_change(verdicts, default.value, 1)
+        low, high = first_change(parts, default.value, -1), first_change(parts, default.value, 1)
+        steady = f"{_end(low, '≤', shown=True)} to {_end(high, '≥', shown=True)}"
+        rows.append([*row, _end(below, "≤"), _end(above, "≥"), _flips(below), _flips(above), steady])
     headings = ["threshold", "answer", "default", "set by", "same answers from", "to", "first to change below",
                 "first to change above", "same findings"]  # fmt: skip
     spans = "; ".join(f"{swept.name} {swept.low:g} to {swept.high:g}" for swept in sweeps)
@@ -185,7 +184,7 @@ def _end(edge: Edge, side: str, shown: bool = False) -> Cell:
     return number(at) if shown else at
 
 
-def _flips_said(edge: Edge) -> str:
+def _flips(edge: Edge) -> str:
     return "; ".join(f"{who}: {was.verdict} → {then.verdict}" for who, was, then in edge.flips) or "nobody"
 
 
@@ -198,9 +197,9 @@ def moves_table(sweeps: Sweeps) -> Table:
             words = [f"{part.verdict} to {number(part.high)}" for part in joined[:-1]] + [joined[-1].verdict]
             if len(joined) > 1:
                 rows.append([swept.name, swept.answer, f"{DEFAULT[swept.name]:g}", name, ", ".join(words)])
-    return Table(
-        "moves", "Every answer that moves with a threshold",
-        ["threshold", "answer", "default", "subject", "from the lowest value to the highest"], rows,
-        ["A subject that is not named has one answer over the whole range, or no run. A margin larger than what BP "
-         "gains cannot be asked for: there accuracy is open."],
-    )  # fmt: skip
+    headings = ["threshold", "answer", "default", "subject", "from the lowest value to the highest"]
+    note = (
+        "A subject that is not named has one answer over the whole range, or no run. A margin larger than what BP "
+        "gains cannot be asked for: there accuracy is open."
+    )
+    return Table("moves", "Every answer that moves with a threshold", headings, rows, [note])

@@ -6,15 +6,15 @@ here: an answer is a pure function of the evidence and the thresholds.
 """
 
 import statistics
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from walkback.checks import DIGITS, Verdicts, known, listed
+from walkback.checks import DIGITS, judge, known, listed
 from walkback.records import Evidence
 from walkback.report import INKS, Cell, Table
 from walkback_paper import published
-from walkback_paper.base import Arm, BothVerdicts, Collected, Extent, Study, both, known_of, register
+from walkback_paper.base import Arm, Collected, Extent, Study, register
 from walkback_paper.sweep import Swept, moves_table, stretches, thresholds_table
 
 PENALTY = 0.01
@@ -69,60 +69,52 @@ def arms(extent: Extent) -> list[Arm]:
 
 def evidence(g: Collected) -> dict[Contender, Evidence]:
     """What is known of every subject of which a run is there."""
-    found = {subject: known_of(g, subject.arm, name=subject.name) for subject in SUBJECTS}
+    found = {subject: g.evidence(subject.arm, name=subject.name) for subject in SUBJECTS}
     return {subject: each for subject, each in found.items() if each is not None}
 
 
 # Who decides
 
-
-def by_accuracy(case: BothVerdicts) -> Decision:
-    """Walked back if the mean accuracy over the seeds is not above chance."""
-    mean, classes = _mean(seed.final.accuracy for seed in case.evidence.seeds), case.evidence.classes
-    if mean is None or classes is None:
-        return "open"
-    return "not" if mean > round(1 / classes, DIGITS) else "walked back"
-
-
-def by_gamma(case: BothVerdicts) -> Decision:
-    """Walked back by accuracy, or because the mean Γ over the seeds is not above 0."""
-    accuracy, mean = by_accuracy(case), _mean(seed.final.gamma for seed in case.evidence.seeds)
-    if accuracy == "walked back" or (mean is not None and mean <= 0):
-        return "walked back"
-    return accuracy if mean is not None else "open"
-
-
-def _mean(values: Iterable[float | None]) -> float | None:
-    """None if one of them is not known: a mean of the others would be of other seeds."""
-    every = list(values)
-    numbers = [value for value in every if known(value)]
-    return round(statistics.fmean(numbers), DIGITS) if numbers and len(numbers) == len(every) else None
-
-
-def _answer(pick: Callable[[Verdicts], str]) -> Callable[[BothVerdicts], Decision]:
-    """What one of our three answers amounts to."""
-    return lambda case: "open" if case.ours.verdicts is None else IN_SHORT[pick(case.ours.verdicts)]
-
-
+DECIDERS = ("chance", "chance + Γ", "accuracy", "lower half", "Γ", "published")
 IN_SHORT: Mapping[str, Decision] = {
     "walked back": "walked back", "not trained": "walked back", "carried by few": "walked back",
     "chance": "walked back", "holds": "not", "trained": "not", "even": "not", "open": "open", "inconclusive": "open",
     "not measurable": "open", "not asked": "not asked", "not applicable": "not asked", "not reported": "not asked",
 }  # fmt: skip
-DECIDERS: Mapping[str, Callable[[BothVerdicts], Decision]] = {
-    "chance": by_accuracy,
-    "chance + Γ": by_gamma,
-    "accuracy": _answer(lambda answers: answers.accuracy),
-    "lower half": _answer(lambda answers: answers.lower_half),
-    "Γ": _answer(lambda answers: answers.gamma),
-    "published": lambda case: IN_SHORT[case.published.verdict],
-}
 
 
 def decided(subject: Evidence) -> dict[str, Decision]:
-    """What each way of deciding says of a subject."""
-    case = both(subject)
-    return {name: decide(case) for name, decide in DECIDERS.items()}
+    """What each way of deciding says of a subject: its size above chance, our three answers, the published verdict."""
+    chance = by_accuracy(subject)
+    found: dict[str, Decision] = {"chance": chance, "chance + Γ": by_gamma(subject, chance)}
+    answers = judge(subject).verdicts
+    found |= {"accuracy": "open", "lower half": "open", "Γ": "open"}
+    if answers is not None:
+        ours = {"accuracy": answers.accuracy, "lower half": answers.lower_half, "Γ": answers.gamma}
+        found |= {name: IN_SHORT[answer] for name, answer in ours.items()}
+    return found | {"published": IN_SHORT[judge(subject, protocol="published").verdict]}
+
+
+def by_accuracy(subject: Evidence) -> Decision:
+    """Walked back if the mean accuracy over the seeds is not above chance."""
+    mean = _mean([seed.final.accuracy for seed in subject.seeds])
+    if mean is None or subject.classes is None:
+        return "open"
+    return "not" if mean > round(1 / subject.classes, DIGITS) else "walked back"
+
+
+def by_gamma(subject: Evidence, accuracy: Decision) -> Decision:
+    """Walked back by accuracy, or because the mean Γ over the seeds is not above 0."""
+    mean = _mean([seed.final.gamma for seed in subject.seeds])
+    if accuracy == "walked back" or (mean is not None and mean <= 0):
+        return "walked back"
+    return accuracy if mean is not None else "open"
+
+
+def _mean(values: list[float | None]) -> float | None:
+    """None if one of them is not known: a mean of the others would be of other seeds."""
+    numbers = [value for value in values if known(value)]
+    return round(statistics.fmean(numbers), DIGITS) if numbers and len(numbers) == len(values) else None
 
 
 # What the paper counts, by the column that it stands in here.
@@ -173,12 +165,13 @@ def tables(g: Collected) -> list[Table]:
 
 
 def _utility_table(g: Collected, subjects: Mapping[Contender, Evidence]) -> Table:
-    found = {subject: decided(known_of) for subject, known_of in subjects.items()}
+    found = {subject: decided(each) for subject, each in subjects.items()}
     rows: list[list[Cell]] = [
         [subject.name, *(found.get(subject, {}).get(decider) for decider in DECIDERS), g.seeds(subject.arm)]
         for subject in SUBJECTS
     ]
     rows += [[title, *row, None] for title, row in counts(found).items()]
+    epochs = g.arms[PENALISED].configs[0].epochs
     notes = g.notes(
         "chance: walked back if the mean accuracy is not above chance. chance + Γ: or if the mean Γ is not above 0. "
         "accuracy, lower half, Γ: our three answers; the lower half is walked back where it is not trained, Γ where it "
@@ -186,18 +179,10 @@ def _utility_table(g: Collected, subjects: Mapping[Contender, Evidence]) -> Tabl
         f"Claims: {listed([s.name for s in CLAIMS])}. Controls: {listed([s.name for s in CONTROLS])}; BP must not be "
         "walked back, random credit must not stand. The paper counts other subjects "
         f"({listed(PAPER_METHODS)}): its counts are no repetition of ours.",
-        _apart(g),
+        f"With λ: {epochs} epochs, held against nets of that budget. Without norm: no terminal norm, held against nets "
+        "without one.",
     )
     return Table("utility", "Which claims are walked back, and by what", ["subject", *DECIDERS, "seeds"], rows, notes)
-
-
-def _apart(g: Collected) -> str:
-    """What is different about some of the subjects."""
-    epochs = g.arms[PENALISED].configs[0].epochs
-    return (
-        f"With λ: {epochs} epochs, held against nets of that budget. Without norm: no terminal norm, held against nets "
-        "without one."
-    )
 
 
 register(Study(

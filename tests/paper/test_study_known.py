@@ -44,7 +44,6 @@ def test_trained_cases_without_runs_are_not_judged(nothing) -> None:
     (table,) = STUDY.tables(nothing)
     assert {row[3] for row in table.rows if row[1] == known.TRAINED} == {None}
     assert any("not trained: fa-layer, mlp" in note for note in table.notes)
-    assert any("`walkback study run known --quick` continues." in note for note in table.notes)
 
 
 def test_credits_that_climb_have_the_figures_that_were_computed_by_hand() -> None:

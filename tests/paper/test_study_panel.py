@@ -1,7 +1,6 @@
 """The panel: learning rates chosen by trials alone, arms that follow from them, and what is made of the runs."""
 
 import dataclasses
-import doctest
 from pathlib import Path
 
 import pytest
@@ -13,7 +12,6 @@ from walkback.data import Split, load
 from walkback.errors import RecordError, WalkbackError
 from walkback.nets import make_net
 from walkback.own import is_ours
-from walkback.records import rates as rates_module
 from walkback.records import read_run
 from walkback.records.rates import choose
 from walkback.rules import RULES
@@ -55,46 +53,28 @@ def trial_run(folder, rate, accuracy=0.5, validation=0.1, **more):
     return read_run(write_run(folder, config, accuracy=accuracy, **more))
 
 
-def test_examples_in_the_docstrings():
-    found = doctest.testmod(rates_module)
-    assert found.attempted > 0
-    assert found.failed == 0
-
-
-def test_the_best_on_held_out_samples_is_chosen_and_the_smaller_of_two_that_tie(tmp_path):
-    accuracies = (0.2, 0.5, 0.5, 0.4)
-    found = choose([trial_run(tmp_path, rate, a) for rate, a in zip(RATES, accuracies, strict=True)])
-    assert found.lr == 3e-4
-    assert not found.edge
-    assert found.trials() == "4"
-
-
-def test_a_trial_that_diverged_is_counted_and_never_chosen(tmp_path):
-    """It diverged after an epoch at which it was far ahead."""
-    runs = {rate: trial_run(tmp_path, rate, 0.2 + 100 * rate) for rate in RATES[:3]}
-    runs[3e-3] = trial_run(tmp_path, 3e-3, accuracy=0.99, status="diverged", until=1)
-    assert runs[3e-3].snapshots[-1].accuracy > 0.4
-    found = choose(runs.values())
-    assert (found.lr, found.edge, found.diverged) == (1e-3, False, [3e-3])
-    assert found.trials() == "4, 1 diverged"
-    none = choose([trial_run(tmp_path / "all", rate, status="diverged", until=0) for rate in RATES])
-    assert (none.lr, none.words(), none.trials()) == (None, "all diverged", "4, 4 diverged")
-
-
-@pytest.mark.parametrize("absent", [None, "unfinished"])
-def test_nothing_is_chosen_while_a_trial_is_missing(tmp_path, absent):
-    """However good the others are: the missing one could be the best."""
-    runs = [trial_run(tmp_path, rate) for rate in RATES[:3]]
-    runs += [] if absent is None else [trial_run(tmp_path, 3e-3, status=None, until=1)]
+@pytest.mark.parametrize(
+    ("trials", "lr", "words", "counted"),
+    [
+        ([0.2, 0.5, 0.5, 0.4], 3e-4, "0.0003", "4"),  # the smaller of two that tie
+        ([0.6, 0.3, 0.3, 0.3], 1e-4, "0.0001 (edge)", "4"),
+        ([0.3, 0.3, 0.3, 0.6], 3e-3, "0.003 (edge)", "4"),
+        ([0.2, 0.21, 0.3, "diverged"], 1e-3, "0.001", "4, 1 diverged"),  # after an epoch at which it was far ahead
+        (["diverged"] * 4, None, "all diverged", "4, 4 diverged"),
+        ([0.5, 0.5, 0.5, None], None, "not settled", "3 of 4"),  # the missing one could be the best
+        ([0.5, 0.5, 0.5, "unfinished"], None, "not settled", "3 of 4"),
+    ],
+    ids=str,
+)
+def test_the_best_finished_trial_is_chosen_once_all_have_ended(tmp_path, trials, lr, words, counted):
+    odd = {"diverged": {"accuracy": 0.99, "status": "diverged", "until": 1}, "unfinished": {"status": None, "until": 1}}
+    runs = [
+        trial_run(tmp_path, rate, **odd.get(end, {"accuracy": end}))
+        for rate, end in zip(RATES, trials, strict=True)
+        if end is not None
+    ]
     found = choose(runs, RATES)
-    assert (found.lr, found.edge, found.words(), found.trials()) == (None, False, "not settled", "3 of 4")
-
-
-@pytest.mark.parametrize("best", [RATES[0], RATES[-1]])
-def test_a_choice_at_the_edge_of_the_grid_is_marked(tmp_path, best):
-    found = choose([trial_run(tmp_path, rate, 0.6 if rate == best else 0.3) for rate in RATES])
-    assert found.edge
-    assert found.words() == f"{best:g} (edge)"
+    assert (found.lr, found.words(), found.trials()) == (lr, words, counted)
 
 
 def test_planted_a_trial_that_was_measured_on_the_test_split_is_refused(tmp_path):
@@ -153,17 +133,20 @@ def test_planted_runs_on_the_test_split_beside_the_trials_do_not_move_the_choice
 # --- arms that follow -----------------------------------------------------------------------------------------------
 
 
-def test_the_runs_follow_at_the_rate_that_was_chosen_with_their_frozen_net(tmp_path):
+def test_the_runs_follow_at_the_rate_that_was_chosen_and_are_left_to_train(tmp_path):
     write_trials(tmp_path)
     there = gather(PANEL, SMALL, tmp_path)
     for subject, rate in BEST.items():
-        assert {config.lr for config in there.arms[subject].configs} == {rate}
-        assert [config.seed for config in there.arms[subject].configs] == [1, 2]
-        assert {config.validation for config in there.arms[subject].configs} == {0.0}
+        configs = there.arms[subject].configs
+        assert [(config.lr, config.seed, config.validation) for config in configs] == [(rate, 1, 0.0), (rate, 2, 0.0)]
         if subject not in FLOORS:
-            twins = [config.changed(train_last=0) for config in there.arms[subject].configs]
-            assert there.arms[frozen(subject)].configs == tuple(twins)
+            twins = tuple(config.changed(train_last=0) for config in configs)
+            assert there.arms[frozen(subject)].configs == twins
     assert half("bp") in there.arms
+    write_rest(tmp_path)
+    arms_there = in_order([PANEL], SMALL, tmp_path)
+    count = len({config.hash() for arm in arms_there for config in arm.configs})
+    assert left(arms_there, tmp_path) == f"All {count} runs are finished."
 
 
 def test_nothing_follows_before_all_trials_of_a_rule_are_there(tmp_path):
@@ -174,13 +157,11 @@ def test_nothing_follows_before_all_trials_of_a_rule_are_there(tmp_path):
     assert there.arms["bp"].configs
     assert {gap.why for gap in there.gaps if gap.arm == "dfa"} == {WAITS}
     panel, rates = tables(PANEL, there)
-    (row,) = [row for row in panel.rows if row[0] == "dfa"]
-    assert row[panel.headings.index("rate")] == "not settled"
-    assert row[panel.headings.index("trials")] == "3 of 4"
-    assert row[panel.headings.index("seeds")] == "0 of 2"
-    (row,) = [row for row in rates.rows if row[0] == "dfa"]
-    assert row[4] == "not there"
+    row = dict(zip(panel.headings, next(row for row in panel.rows if row[0] == "dfa"), strict=True))
+    assert (row["rate"], row["trials"], row["seeds"]) == ("not settled", "3 of 4", "0 of 2")
+    assert next(row for row in rates.rows if row[0] == "dfa")[4] == "not there"
     assert f"{WAITS}: dfa, dfa frozen" in " ".join(panel.notes)
+    assert "and 4 that follow from them are left" in left(in_order([PANEL], SMALL, tmp_path), tmp_path)
 
 
 def test_nothing_follows_from_trials_that_all_diverged_and_nothing_waits(tmp_path):
@@ -193,18 +174,9 @@ def test_nothing_follows_from_trials_that_all_diverged_and_nothing_waits(tmp_pat
     assert row == ["dfa", *["diverged"] * 4, "all diverged", "4, 4 diverged"]
 
 
-def test_what_ranks_later_does_not_overtake_what_an_arm_waits_for():
-    one, two, three = plan(rules=["bp", "fa", "dfa"], epochs=1)
-    first, waits, later = Arm("trials", (one,), 5), Arm("rest", (), 5, (two,)), Arm("scan", (three,), 6)
-    assert next_up([first, waits, later], set()) == [one]
-    ready = Arm("rest", (two,), 5)
-    assert next_up([first, ready, later], {one.hash()}) == [two, three]
-    # The trial failed: the rest must not wait for ever, and comes once.
-    assert next_up([first, waits, later], {one.hash()}) == [three]
-    assert next_up([first, waits, later], {one.hash(), three.hash()}) == []
+def test_the_panel_shares_its_runs_with_the_audit_and_has_its_place_among_the_studies(tmp_path):
+    """At the usual rate bp and its frozen net are the runs that are recorded; a rate of its own is another run."""
 
-
-def test_the_panel_comes_after_the_schedule_and_before_the_controls_and_the_scan(tmp_path):
     def places(*folders):
         order = [arm.name for arm in in_order(studies(), Extent(), *folders)]
         return [order.index(name) for name in ("fa, embedding as block 0", "bp at 0.0001", "pc", "bp, no residual")]
@@ -212,13 +184,6 @@ def test_the_panel_comes_after_the_schedule_and_before_the_controls_and_the_scan
     assert places(tmp_path) == sorted(places(tmp_path))
     write_trials(tmp_path, Extent(), dict.fromkeys(subjects(Extent()), 1e-3))
     assert places(tmp_path) == sorted(places(tmp_path))
-    names = [study.name for study in studies()]
-    assert names.index("schedule") < names.index("panel") < names.index("scan") < names.index("controls")
-
-
-def test_the_panel_shares_its_runs_with_the_audit_and_renames_none(tmp_path):
-    """At the usual rate bp and its frozen net are the runs that are recorded; a rate of its own is another run."""
-    write_trials(tmp_path, Extent(), dict.fromkeys(subjects(Extent()), 1e-3))
     there = gather(PANEL, Extent(), tmp_path)
     audit = {arm.name: arm for arm in STUDIES.get("audit").arms(Extent())}
     for rule in ("bp", "fa", "dfa", "sb", "cb", "ep"):
@@ -228,16 +193,15 @@ def test_the_panel_shares_its_runs_with_the_audit_and_renames_none(tmp_path):
     assert (ROOT / "results" / there.arms["bp"].configs[0].folder()).exists()
 
 
-def test_what_is_left_counts_what_follows(tmp_path):
-    write_trials(tmp_path, but=[trial("dfa", 3e-3)])
-    said = left(in_order([PANEL], SMALL, tmp_path), tmp_path)
-    assert "and 4 that follow from them are left" in said
-    full = tmp_path / "full"
-    write_trials(full)
-    write_rest(full)
-    arms_there = in_order([PANEL], SMALL, full)
-    count = len({config.hash() for arm in arms_there for config in arm.configs})
-    assert left(arms_there, full) == f"All {count} runs are finished."
+def test_what_ranks_later_does_not_overtake_what_an_arm_waits_for():
+    one, two, three = plan(rules=["bp", "fa", "dfa"], epochs=1)
+    first, waits, later = Arm("trials", (one,), 5), Arm("rest", (), 5, (two,)), Arm("scan", (three,), 6)
+    assert next_up([first, waits, later], set()) == [one]
+    ready = Arm("rest", (two,), 5)
+    assert next_up([first, ready, later], {one.hash()}) == [two, three]
+    # The trial failed: the rest must not wait for ever, and comes once.
+    assert next_up([first, waits, later], {one.hash()}) == [three]
+    assert next_up([first, waits, later], {one.hash(), three.hash()}) == []
 
 
 def test_killed_between_the_stages_the_same_command_goes_on(tmp_path, monkeypatch):
@@ -314,15 +278,27 @@ def outcome(judgement, check):
     return next(finding.outcome for finding in judgement.findings if finding.check == check)
 
 
-def test_bp_is_the_task_at_its_own_rate_whatever_the_rate_of_the_rule(tmp_path):
+def test_bp_is_the_task_at_its_own_rate_and_no_verdict_is_shown_below_five_seeds(tmp_path):
     """dfa has another rate than bp. That its blocks bring nothing is shown only by a bp whose blocks bring much."""
     ends = {"bp": (0.60, 0.61, 0.605), "dfa": (0.28, 0.29, 0.285), "dfa_frozen": (0.30, 0.31, 0.305)}
     write_trials(tmp_path, WHOLE)
     write_rest(tmp_path, WHOLE, **ends, bp_frozen=(0.35, 0.36, 0.355))
-    found = {each.rule: each for each in standings(gather(PANEL, WHOLE, tmp_path))}
-    assert found["dfa"].choice.lr != found["bp"].choice.lr
-    assert outcome(found["dfa"].judgement, "depth") == "fires"
-    assert found["dfa"].judgement.verdict == "walked back"
+    there = gather(PANEL, WHOLE, tmp_path)
+    found = {each.rule: each for each in standings(there)}
+    dfa = found["dfa"]
+    assert dfa.choice.lr != found["bp"].choice.lr
+    assert outcome(dfa.judgement, "depth") == "fires"
+    assert (dfa.judgement.verdict, dfa.verdict) == ("walked back", None)
+    panel, _ = tables(PANEL, there)
+    assert {row[panel.headings.index("verdict")] for row in panel.rows} == {"–", "floor"}
+    notes = " ".join(panel.notes)
+    assert "No verdict is shown of fewer than 5 seeds." in notes
+    assert "Controls" not in notes
+    assert "walked back" not in notes
+    for n, shown in ((4, None), (5, "walked back")):
+        known = dfa.judgement.changed(accuracy=dfa.judgement.accuracy.changed(n=n))
+        assert dataclasses.replace(dfa, judgement=known).verdict == shown
+
     flat = tmp_path / "flat"
     write_trials(flat, WHOLE)
     ends |= {"dfa": (0.301, 0.311, 0.303), "shallow": (0.20, 0.21, 0.205)}  # no harm: that would fire
@@ -336,36 +312,12 @@ def test_bp_is_the_task_at_its_own_rate_whatever_the_rate_of_the_rule(tmp_path):
 def test_a_rule_that_diverged_is_judged_and_has_no_margin(tmp_path):
     write_trials(tmp_path)
     there = gather(PANEL, SMALL, tmp_path)
-    for name in ("dfa", frozen("dfa")):
+    for name, status, until in (("dfa", "diverged", 0), (frozen("dfa"), "finished", None)):
         for config in there.arms[name].configs:
-            ended = ("diverged", 0) if name == "dfa" else ("finished", None)
-            write_run(tmp_path, config, status=ended[0], until=ended[1])
+            write_run(tmp_path, config, status=status, until=until)
     found = next(each for each in standings(gather(PANEL, SMALL, tmp_path)) if each.rule == "dfa")
     assert found.margin.mean is None
-    assert found.judgement is not None
     assert found.judgement.verdict != "holds"
-
-
-def test_no_verdict_is_shown_below_five_seeds(tmp_path):
-    """Not in the table or the controls, though the judgement is there; from five seeds on it is."""
-    write_trials(tmp_path, WHOLE)
-    write_rest(tmp_path, WHOLE, bp=(0.60, 0.61, 0.605), bp_frozen=(0.35, 0.36, 0.355), dfa=(0.28, 0.29, 0.285),
-               dfa_frozen=(0.30, 0.31, 0.305))  # fmt: skip
-    there = gather(PANEL, WHOLE, tmp_path)
-    few = {each.rule: each for each in standings(there)}
-    assert few["dfa"].judgement.verdict == "walked back"
-    assert few["dfa"].verdict is None
-    panel, _ = tables(PANEL, there)
-    verdict = panel.headings.index("verdict")
-    assert {row[verdict] for row in panel.rows} == {"–", "floor"}
-    notes = " ".join(panel.notes)
-    assert "No verdict is shown of fewer than 5 seeds." in notes
-    assert "Controls" not in notes
-    assert "walked back" not in notes
-    for n, shown in ((4, None), (5, "walked back")):
-        judged = few["dfa"].judgement
-        known = judged.changed(accuracy=judged.accuracy.changed(n=n))
-        assert dataclasses.replace(few["dfa"], judgement=known).verdict == shown
 
 
 @pytest.mark.slow

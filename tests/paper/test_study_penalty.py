@@ -4,6 +4,7 @@ import json
 import math
 import random
 from collections import Counter
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +13,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 import made_up
-from walkback.checks import DEFAULT, judge
+from walkback.checks import judge
 from walkback.records import Cosine, Run, RunConfig, Valued, read_run
 from walkback.records.folder import Contents
-from walkback.report.tables import Stat, Table
+from walkback.report.tables import Table
 from walkback.train import train_all
 from walkback_paper import partial, penalty
 from walkback_paper.base import STUDIES, Arm, Collected, Extent, gather
@@ -55,43 +56,7 @@ def cell(found: Table, heading: str, **where: str) -> Any:
     return row[found.headings.index(heading)]
 
 
-def note_of(figure: Any) -> str:
-    return " ".join(" ".join(text.get_text() for text in figure.texts).split())
-
-
-# --- what is declared -----------------------------------------------------------------------------------------------
-
-
-def test_the_arms_are_five_penalties_of_two_rules_and_their_frozen_nets() -> None:
-    found = penalty.arms(Extent())
-    assert [arm.name for arm in found] == [
-        "dfa λ=0", "bp λ=0", "dfa λ=0.01", "bp λ=0.01", "dfa λ=0.001", "bp λ=0.001", "dfa λ=0.1", "bp λ=0.1",
-        "dfa λ=0.0001", "bp λ=0.0001", "dfa frozen", "bp frozen",
-    ]  # fmt: skip
-    for arm in found:
-        assert [c.seed for c in arm.configs] == [42, 123, 456]
-        rule, _, what = arm.name.partition(" ")
-        for c in arm.configs:
-            assert (c.data, c.epochs, c.rule) == ("cifar10", 30, rule)
-            assert (c.train_last, c.penalty) == ((0, 0.0) if what == "frozen" else (4, float(what.removeprefix("λ="))))
-    assert [a.configs for a in STUDIES.get("partial").arms(Extent())] == [a.configs for a in found]
-
-
 # --- gaps -----------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("name", ["penalty", "partial"])
-def test_without_a_run_everything_is_made_and_says_so(name: str, tmp_path: Path) -> None:
-    study = STUDIES.get(name)
-    g = gather(study, Extent(), tmp_path)
-    for each in study.tables(g):
-        assert each.markdown()
-        assert each.csv()
-        assert not any(isinstance(c, Stat) and c.n for row in each.rows for c in row)
-    assert any("not trained: dfa λ=0, bp λ=0" in note for note in study.tables(g)[0].notes)
-    with style():
-        for draw in study.figures.values():
-            assert "not trained" in note_of(draw(g))
 
 
 def test_an_arm_that_is_not_there_is_a_gap_among_the_others(trained: tuple[Path, Collected]) -> None:
@@ -115,8 +80,6 @@ def test_one_seed_has_no_interval_and_settles_nothing_about_depth(trained: tuple
     assert cell(found, "depth", rule="DFA", λ="0.01") == "? open"
     says = cell(table(g, "penalty-findings"), "why", subject="dfa λ=0.01", check="depth")
     assert "Not here: shallow" in says
-    with style():
-        assert penalty.draw(g).axes
 
 
 # --- figures and tables tell the runs' own numbers ------------------------------------------------------------------
@@ -127,73 +90,39 @@ def raw(g: Collected, arm: str) -> list[dict[str, Any]]:
     return [json.loads((run.path / "snapshots.jsonl").read_text().splitlines()[-1]) for run in g[arm]]
 
 
-def levels(axes: Any) -> list[float]:
-    """The horizontal lines across a panel."""
-    return [
-        line.get_ydata()[0]
-        for line in axes.lines
-        if list(line.get_xdata()) == [0, 1] and len(set(line.get_ydata())) == 1 and line.get_marker() == "None"
-    ]
-
-
-def test_the_levels_are_those_of_the_runs(trained: tuple[Path, Collected]) -> None:
+def test_the_curves_are_the_runs_own_and_differ_in_grey(trained: tuple[Path, Collected]) -> None:
     _, g = trained
     with style():
-        stream, gradient, accuracy = penalty.draw(g).axes
-    assert levels(stream) == []  # what was followed through training is a curve, not its final value drawn flat
-    (bp,) = [line for line in stream.lines if line.get_color() == penalty.INKS["bp"].colour]
-    sizes = [last["hidden_norms"][-1] for last in raw(g, "bp λ=0")]
-    assert bp.get_ydata()[-1] == pytest.approx(math.sqrt(sizes[0] * sizes[1]))
-    assert levels(gradient) == [DEFAULT["reference.floor"]]
-    means = [sum(last["accuracy"] for last in raw(g, arm)) / 2 for arm in ("bp λ=0", "dfa frozen")]
-    assert levels(accuracy) == []
-    assert [line.get_ydata()[-1] for line in accuracy.lines[-2:]] == pytest.approx(means)
-
-
-def test_the_curves_are_of_dfa_with_every_penalty(trained: tuple[Path, Collected]) -> None:
-    _, g = trained
-    with style():
-        axes = penalty.draw(g).axes[2]
-    curves = {line.get_color(): line for line in axes.lines}
-    looks = {(line.get_marker(), line.get_linestyle()) for line in axes.lines}
+        stream, _, accuracy = penalty.draw(g).axes
+    curves = {line.get_color(): line for line in accuracy.lines}
     assert len(curves) == 7
-    assert len(looks) >= 6
+    assert len({(line.get_marker(), line.get_linestyle()) for line in accuracy.lines}) >= 6
     for each, ink in penalty.SHADES.items():
         runs = g[f"dfa λ={each:g}"]
         wanted = [(runs[0].snapshots[epoch].accuracy + runs[1].snapshots[epoch].accuracy) / 2 for epoch in (0, 1)]
         assert list(curves[ink.colour].get_ydata()) == pytest.approx(wanted)
+    (bp,) = [line for line in stream.lines if line.get_color() == penalty.INKS["bp"].colour]
+    sizes = [last["hidden_norms"][-1] for last in raw(g, "bp λ=0")]
+    assert bp.get_ydata()[-1] == pytest.approx(math.sqrt(sizes[0] * sizes[1]))
 
 
-def test_second_implementation_of_the_deep_cosine_and_rho(trained: tuple[Path, Collected]) -> None:
+def test_second_implementation_of_the_tables_numbers(trained: tuple[Path, Collected]) -> None:
+    """Deep cosine, ρ and the gain, which is paired by seed, from the files."""
     _, g = trained
     found = table(g, "penalty")
-    for rule in penalty.RULES:
-        for each in penalty.PENALTIES:
-            arm = f"{rule} λ={each:g}"
-            if arm == ABSENT:
-                continue
-            cosines = []
-            for last in raw(g, arm):
-                total = 0.0
-                for block in (1, 2, 3):
-                    assert last["cosine"][block]["status"] == "ok"
-                    total += last["cosine"][block]["value"]
-                cosines.append(total / 3)
-            shown = cell(found, "deep cosine", rule=penalty.INKS[rule].name, λ=f"{each:g}")
-            assert list(shown.values) == pytest.approx(cosines)
-            rhos = [json.loads((run.path / "probes.json").read_text())["rho"] for run in g[arm]]
-            wanted = [sum(r["value"] for r in rho[1:]) / 3 for rho in rhos]
-            assert list(cell(found, "ρ", rule=penalty.INKS[rule].name, λ=f"{each:g}").values) == pytest.approx(wanted)
-
-
-def test_the_gain_is_paired_by_seed(trained: tuple[Path, Collected]) -> None:
-    _, g = trained
-    mine, other = (
-        {r.config.seed: r.result.accuracy for r in g[arm] if r.result} for arm in ("dfa λ=0.1", "dfa frozen")
-    )
-    shown = cell(table(g, "penalty"), "gain over frozen", rule="DFA", λ="0.1")
-    assert list(shown.values) == pytest.approx([mine[seed] - other[seed] for seed in (1, 2)])
-    assert shown.interval is not None
+    for rule, each in product(penalty.RULES, penalty.PENALTIES):
+        arm, where = f"{rule} λ={each:g}", {"rule": penalty.INKS[rule].name, "λ": f"{each:g}"}
+        if arm == ABSENT:
+            continue
+        cosines = [sum(last["cosine"][block]["value"] for block in (1, 2, 3)) / 3 for last in raw(g, arm)]
+        assert list(cell(found, "deep cosine", **where).values) == pytest.approx(cosines)
+        rhos = [json.loads((run.path / "probes.json").read_text())["rho"] for run in g[arm]]
+        wanted = [sum(r["value"] for r in rho[1:]) / 3 for rho in rhos]
+        assert list(cell(found, "ρ", **where).values) == pytest.approx(wanted)
+        mine, other = ([last["accuracy"] for last in raw(g, name)] for name in (arm, f"{rule} frozen"))
+        shown = cell(found, "gain over frozen", **where)
+        assert list(shown.values) == pytest.approx([a - b for a, b in zip(mine, other, strict=True)])
+        assert shown.interval is not None
 
 
 def test_a_frozen_net_does_not_know_its_penalty(trained: tuple[Path, Collected]) -> None:
@@ -216,7 +145,7 @@ def test_a_log_tells_three_numbers_and_no_more(trained: tuple[Path, Collected]) 
     assert set(bare) == {"config", "log", "final_test_acc"}
     assert {key for entry in bare["log"] for key in entry} == {"epoch", "h_L_norm", "g_2_norm", "acc_eval"}
     assert set(partial.reduced(runs[0], True)["log"][0]) - set(bare["log"][0]) == {"h_0_norm"}
-    whole = penalty.evidence(g, "dfa λ=0.01")
+    whole = g.evidence("dfa λ=0.01")
     assert whole is not None
     assert set(whole.baselines) == {"frozen", "frozen_bp", "bp"}
     for entry_norm in (False, True):
@@ -235,6 +164,18 @@ def test_a_log_tells_three_numbers_and_no_more(trained: tuple[Path, Collected]) 
         numbers = {key: each.accuracy for key, each in whole.baselines.items()}  # a log has no predictions
         assert {key: each.accuracy for key, each in found.baselines.items()} == numbers
         assert not any(each.hits for each in found.baselines.values())
+
+
+def test_how_a_part_stands_to_the_whole() -> None:
+    wanted = {
+        "agrees": ["fires fires", "not_asked not_asked"], "contradicts": ["fires passes", "holds walked_back"],
+        "silent": ["passes open", "walked_back open"], "both open": ["open open"],
+        "says more": ["open fires", "not_asked passes"],
+    }  # fmt: skip
+    for relation, pairs in wanted.items():
+        for pair in pairs:
+            full, part = (word.replace("_", " ") for word in pair.split())
+            assert partial.relation(full, part) == relation, pair
 
 
 def test_the_trained_runs_have_no_contradiction_by_our_protocol(trained: tuple[Path, Collected]) -> None:
@@ -270,20 +211,6 @@ def test_a_planted_contradiction_is_told(trained: tuple[Path, Collected], monkey
     notes = " ".join(found.notes)
     assert "Log: contradicts in 1 of 63 findings" in notes
     assert "Contradiction, dfa λ=0.1, scale, log: “Planted.” All the evidence: “Largest growth" in notes
-
-
-@pytest.mark.parametrize(
-    ("full", "part", "wanted"),
-    [
-        ("fires", "fires", "agrees"), ("fires", "passes", "contradicts"), ("passes", "fires", "contradicts"),
-        ("passes", "open", "silent"), ("open", "open", "both open"),
-        ("open", "fires", "says more"), ("not asked", "passes", "says more"),
-        ("holds", "walked back", "contradicts"), ("walked back", "holds", "contradicts"),
-        ("walked back", "open", "silent"), ("not asked", "not asked", "agrees"),
-    ],
-)  # fmt: skip
-def test_how_a_part_stands_to_the_whole(full: str, part: str, wanted: str) -> None:
-    assert partial.relation(full, part) == wanted
 
 
 # --- runs drawn at random -------------------------------------------------------------------------------------------
@@ -343,7 +270,7 @@ def test_property_a_log_never_contradicts_by_our_protocol(number: int, seeds: in
         for source in (partial.LOG, partial.MORE):
             assert line.relation(source) != "contradicts", line
             if line.question != partial.VERDICT:
-                assert line.answers[partial.FULL][0] in MAY_BECOME[line.answers[source][0]], line
+                assert line.answers[partial.FULL].outcome in MAY_BECOME[line.answers[source].outcome], line
 
 
 def test_the_drawn_runs_would_show_it() -> None:
@@ -354,7 +281,7 @@ def test_the_drawn_runs_would_show_it() -> None:
         g = synthetic(dice)
         for protocol, count in seen.items():
             for line in partial.compare(g, protocol)["dfa λ=0.01"]:  # type: ignore[arg-type]
-                count[(line.question, line.relation(partial.MORE), line.answers[partial.MORE][0])] += 1
+                count[(line.question, line.relation(partial.MORE), line.answers[partial.MORE].outcome)] += 1
     ours, published = seen["ours"], seen["published"]
     assert ours[("scale", "agrees", "fires")]
     assert ours[("scale", "silent", "open")]

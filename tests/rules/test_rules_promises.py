@@ -12,18 +12,17 @@ from walkback.nets import make_net
 from walkback.probes import feedback_null, observe
 from walkback.probes.null import nulls_of, turned
 from walkback.records import read_run
-from walkback.rules import Batch, make_rule, rule_words
-from walkback.train import Trainer, plan, train
+from walkback.rules import make_rule
+from walkback.train import Trainer, train
 
 NEW = ["drtp", "sdfa", "dkp", "mono-forward", "predsim", "pepita", "ff", "dtp", "pc", "dfa-plain", "fg"]
 BRIDGES = ["ep", "sb", "cb"]
 WITHOUT_CREDITS = ["ff"]
 
 
-@pytest.mark.parametrize("name", NEW + BRIDGES)
+@pytest.mark.parametrize("name", ["dkp", "mono-forward", "ff", "dtp", "fg", "sb", "cb"])  # what learns, or draws
 def test_property_stopped_and_resumed_gives_the_same_bits(name, tmp_path):
-    options = {"rule_options": {"steps": 3}} if name == "pc" else {}
-    (config,) = small_plan(data="digits", rules=[name], epochs=2, probe_images=64, **options)
+    (config,) = small_plan(data="digits", rules=[name], epochs=2, probe_images=64)
     whole = train(config, tmp_path / "whole")
     parts, sittings = in_sittings(config, tmp_path / "parts")
     assert sittings > 2
@@ -53,22 +52,6 @@ def test_property_a_probe_moves_nothing(name):
     assert {reading.null.kind for reading in readings["update"]} == {"fresh feedback" if drawn else "random signs"}
 
 
-@pytest.mark.parametrize("net", ["resmlp", "mlp", "small-cnn"])
-@pytest.mark.parametrize("name", NEW)
-def test_property_a_step_moves_every_block_and_everything_that_learns(name, net):
-    options = {"small-cnn": {"channels": 2, "hidden": 8}}.get(net, {"width": 16, "depth": 3})
-    (config,) = plan(data="digits", net=net, net_options=options, rules=[name], epochs=1, probe_images=64)
-    trainer = Trainer(config, load("digits"))
-    named = dict(trainer.net.named_parameters()) | {f"rule.{k}": p for k, p in trainer.rule.named_parameters()}
-    before = {k: p.detach().clone() for k, p in named.items()}
-    batch = Batch(trainer.probe_inputs[:64], trainer.probe_labels[:64], torch.Generator().manual_seed(0))
-    trainer.rule.backward(trainer.net, batch)
-    trainer.optimizer.step(1e-3)
-    for key, parameter in named.items():
-        assert parameter.isfinite().all(), key
-        assert not torch.equal(parameter, before[key]), key
-
-
 @pytest.mark.parametrize("name", NEW)
 def test_property_a_frozen_net_keeps_its_blocks_and_trains_the_rest(name):
     (config,) = small_plan(data="digits", rules=[name], epochs=1, train_last=0)
@@ -77,14 +60,6 @@ def test_property_a_frozen_net_keeps_its_blocks_and_trains_the_rest(name):
     trainer.one_epoch(lambda: None)
     for key, parameter in trainer.net.named_parameters():
         assert torch.equal(parameter, before[key]) == key.startswith("blocks."), key
-
-
-@pytest.mark.parametrize("name", NEW)
-def test_property_the_docstring_states_what_a_card_needs(name):
-    words = rule_words(name)
-    parts = {"needs", "normalize", "embedding", "readout", "differs", "source", "update" if name == "ff" else "credit"}
-    assert parts <= words.parts.keys()
-    assert all(len(words.parts[part]) > 3 for part in parts)
 
 
 @pytest.mark.parametrize("name", [n for n in [*NEW, "sb", "cb"] if n not in ("pc", "fg")])

@@ -9,6 +9,7 @@ tensor, is not taken for a gradient that came through block m.
 import copy
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any, Literal, NamedTuple
 
 import torch
@@ -88,7 +89,7 @@ class Listener:
         for tensor in floating([*args, *kwargs.values()]):
             if tensor.is_leaf and tensor.requires_grad and not isinstance(tensor, nn.Parameter):
                 self.cut = True
-                _on(tensor, lambda gradient, into=self.carried[place]: into.append(gradient.detach().clone()))
+                _on(tensor, partial(_keep, self.carried[place]))
 
     def _after(self, place: int | None, output: Any) -> None:
         if place is None:
@@ -191,6 +192,10 @@ def floating(values: Any, depth: int = 3) -> Iterator[Tensor]:
                 yield value
         elif depth and not isinstance(value, nn.Module):
             yield from floating(entries(value).values(), depth - 1)
+
+
+def _keep(into: list[Tensor], gradient: Tensor) -> None:
+    into.append(gradient.detach().clone())
 
 
 def _on(tensor: Tensor, hook: Callable[[Tensor], None]) -> None:
