@@ -166,6 +166,24 @@ def test_a_class_name_has_one_meaning():
     assert {name: where for name, where in homes.items() if len(where) > 1} == {}
 
 
+LOST = r"\b(whoever|whomever|hitherto|thereof|thereby|whereby|unto|aforesaid|lest|nought|found wanting|is told)\b"
+
+
+def test_the_words_are_plain():
+    """No archaic turns in code, templates and documents; no variable that says nothing; no docstring by comparison."""
+    texts = [
+        *SOURCES,
+        *(ROOT / "src/walkback/report/page").glob("*.j*"),
+        *(ROOT / "docs").glob("*.md"),
+        ROOT / "README.md",
+    ]
+    odd = [f"{path.name}: {found[0]}" for path in texts for found in re.finditer(LOST, path.read_text(), re.I)]
+    for path in SOURCES:
+        odd += [f"{path.name}: {found[0]}" for found in re.finditer(
+            r'\b(told|said|there|those|theirs|mine) = |"""The same\b', path.read_text())]  # fmt: skip
+    assert odd == []
+
+
 def test_one_version():
     """The package, the citation and the changes agree; the command says it, with the commit in a source tree."""
     said = command("--version", cwd=ROOT).stdout.strip()

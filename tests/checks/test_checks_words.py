@@ -53,9 +53,9 @@ def test_what_stands_before_and_below_a_number() -> None:
     assert reference.noun(made(reference, "passes")) == "chord"
     assert reference.noun(made(reference, "passes", of="reference.floor")) == "norm"
     assert scale.noun(made(scale, "passes")) == ""
-    assert scale.captions(made(scale, "passes")) == (scale.judged, scale.layers)
-    assert scale.captions(made(scale, "passes", of="scale.growth_over_init")) == scale.plain_captions
-    assert depth.captions(made(depth, "passes")) == (depth.judged, depth.layers)
+    assert scale.caption_of(made(scale, "passes")) == scale.caption
+    assert scale.caption_of(made(scale, "passes", of="scale.growth_over_init")) == scale.plain_caption
+    assert depth.caption_of(made(depth, "passes")) == depth.caption
 
 
 # --- by seed --------------------------------------------------------------------------------------------------------

@@ -197,10 +197,10 @@ def test_a_dead_layer_is_never_a_cosine(a: list[list[float]], g: list[list[float
 
 
 def test_a_cosine_beyond_the_end_of_float64_is_not_counted() -> None:
-    """∞ / ∞ was "ok" in Γ and not in the record, which then contradicted itself."""
+    """Its norm is infinite there, which is no sample that lives."""
     huge = torch.full((3, 2), 1e200, dtype=torch.float64)
     found = credit_cosine(huge, huge)
-    assert (found.status, found.alive) == ("not finite", 3)
+    assert (found.status, found.alive) == ("not finite", 0)
     assert gamma([found, Cosine(0.5, 3, 3, "ok")]) == (0.5, 1)
 
 

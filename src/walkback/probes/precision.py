@@ -47,10 +47,10 @@ def _each_sample(single: Tensor, double: Tensor) -> tuple[Tensor, ...]:
     """Of each sample, (N,): whether its gradients in float64 and as computed are finite, whether it lives, its chord
     and clamped; those two count where it lives."""
     size = torch.linalg.vector_norm(double.double(), dim=1)
-    mine = single.double()
-    norm = torch.linalg.vector_norm(mine, dim=1, keepdim=True)
+    rounded = single.double()
+    norm = torch.linalg.vector_norm(rounded, dim=1, keepdim=True)
     lost = ~(norm.isfinite() & (norm > 0)).squeeze(1)
-    chord = torch.linalg.vector_norm(mine / norm - double.double() / size[:, None], dim=1)
+    chord = torch.linalg.vector_norm(rounded / norm - double.double() / size[:, None], dim=1)
     chord[lost] = 1.0
     at_batch = (single / REFERENCE_BATCH).float()
     clamped = (F.cosine_similarity(at_batch, at_batch, dim=1).double() - 1).abs()

@@ -105,7 +105,7 @@ def prove(own: Worker, double: Worker | None, generator: torch.Generator) -> lis
         accused = [layer for layer, proof in enumerate(proofs) if proof.standing == "wrong"]
         for layer, proof in second_thoughts(accused).items():
             proofs[layer] = proof
-    for layer, trouble in enumerate(prover.mine.trouble):
+    for layer, trouble in enumerate(prover.passed.trouble):
         if trouble and proofs[layer].standing == "wrong":  # it delivers nothing because it fails
             proofs[layer] = proofs[layer]._replace(why=trouble, factor=math.nan)
     return proofs
@@ -114,13 +114,13 @@ def prove(own: Worker, double: Worker | None, generator: torch.Generator) -> lis
 class Prover:
     """Takes directional derivatives of a model by finite differences, in float64 where a copy computes in it.
 
-    mine, states   what passes the blocks of the model, and of what takes the differences
+    passed, states   what passes the blocks of the model, and of what takes the differences
     """
 
     def __init__(self, own: Worker, double: Worker | None, generator: torch.Generator):
         self.worker, self.double, self.generator = double or own, double, generator
-        self.mine = own.states()
-        self.states = double.states() if double else self.mine
+        self.passed = own.states()
+        self.states = double.states() if double else self.passed
 
     def slopes(
         self, layers: Sequence[int], step: float, *, inside: bool = False, given: dict[int, Tensor] | None = None
@@ -151,7 +151,7 @@ class Prover:
             for at, layer in enumerate(layers):
                 autograd = [
                     _along(each.gradients[layer] if given is None else given[layer], directions[layer])
-                    for each in (self.mine, self.states)
+                    for each in (self.passed, self.states)
                 ]
                 found[layer].append(torch.stack([*taken, *autograd])[:, place == at])
         return {layer: torch.cat(parts, 1) for layer, parts in found.items()}
@@ -207,7 +207,7 @@ class Prover:
             if proof.standing in ("proved", "float64") and proof.telling:
                 found[layer] = proof
         # A state at which autograd delivers nothing, because it is detached, is not cleared by what a move would get.
-        rest = [layer for layer in accused if layer not in found and self.mine.gradients[layer] is not None]
+        rest = [layer for layer in accused if layer not in found and self.passed.gradients[layer] is not None]
         try:
             given = self.worker.gradient_of_moves(rest) if rest else {}
         except RuntimeError:

@@ -271,7 +271,7 @@ def _signs_kept(weight: Tensor, inputs: Tensor, generator: torch.Generator) -> T
 
 
 def uses_labels(subject: RuleOnNet, others: Tensor) -> bool:
-    """Whether any block is told something else when the labels change and the error does not: it is zero both times.
+    """Whether any block gets another credit when the labels change and the error does not: it is zero both times.
 
     The head is set so that it is sure of whatever the labels say. A use of labels that is multiplied by the error is
     not seen by this.

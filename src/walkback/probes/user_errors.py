@@ -1,4 +1,4 @@
-"""Whose error it is: what a function of the user's raises is told as its own, with the line that raised it."""
+"""Whose error it is: what a function of the user's raises is reported as its own, with the line that raised it."""
 
 import traceback
 from collections.abc import Iterator

@@ -35,7 +35,7 @@ VIEWS = {
     "T", "Transpose", "Permute", "View", "UnsafeView", "ReshapeAlias", "Expand", "Squeeze", "Unsqueeze", "Split",
     "SplitWithSizes", "Slice", "Select", "Unbind", "Alias", "Narrow",
 }  # fmt: skip
-"""The same numbers in another shape."""
+"""Operations that give their input in another shape."""
 
 HARMLESS = {
     "Add", "Sub", "Cat", "Stack", "Embedding", "Index", "IndexSelect", "Gather", "NativeLayerNorm", "NativeBatchNorm",
@@ -142,14 +142,14 @@ def _find(
     for node, again in zip(*graphs, strict=True):
         weights = 0
         for slot, operand in carriers(node):
-            ours, theirs = (getattr(n, f"_saved_{operand}") for n in (node, again))
+            ours, others = (getattr(n, f"_saved_{operand}") for n in (node, again))
             source, name = node.next_functions[slot][0], names.get(storage(ours))
             if name is not None:
                 others = [node.next_functions[other][0] for other in OPERANDS[kind_of(node)] if other != slot]
                 above[name].append(_parameters_below(others, names))
                 weights += 1
                 continue
-            is_data = source in data or (source is None and ours.shape != theirs.shape)
+            is_data = source in data or (source is None and ours.shape != others.shape)
             if not is_data and storage(ours) not in fixed:
                 raise BadValue(
                     f"this net multiplies data by weights that it computes from its parameters ({kind_of(node)} of a "

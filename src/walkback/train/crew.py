@@ -58,7 +58,7 @@ class Crew:
         self._idle: set[Connection] = set()  # those that asked for one
 
     def do(self, tasks: Iterable[T]) -> Iterator[tuple[T, Any]]:
-        """What is told of the tasks, and their results, each time with the task; `Lost` of one whose process ended.
+        """Reports and results of tasks, each with its task; `Lost` of one whose process ended.
 
         Such a process is replaced. One that ends before it has a task is not: another would end the same way. Where
         none is left, the tasks that are left are `Lost` too.

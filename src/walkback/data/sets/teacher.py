@@ -29,7 +29,7 @@ def make() -> tuple[Split, Split]:
 
     def orthonormal(rows: int) -> NDArray[Any]:
         columns, triangle = np.linalg.qr(draw.standard_normal((128, rows)))
-        return (columns * np.sign(np.diag(triangle))).T  # the signs make it unique, whoever computes it
+        return (columns * np.sign(np.diag(triangle))).T  # the signs make it unique
 
     rotation, readout = orthonormal(128), orthonormal(10)
     inputs = draw.standard_normal((8192 + 2048, 128)).astype(np.float32)

@@ -100,18 +100,18 @@ def evidence_of_watch(
 ) -> Evidence:
     """A watched training as evidence: one seed, whose epochs are steps."""
     moments = [look.moment.changed(epoch=look.step if look.step or header.at_init else None) for look in looks]
-    said = [*notes, "watched while it was trained: what is called an epoch here is a step of the optimizer",
-            f"accuracy, norms and cosines are of the probe, {header.samples} samples"]  # fmt: skip
+    remarks = [*notes, "watched while it was trained: what is called an epoch here is a step of the optimizer",
+               f"accuracy, norms and cosines are of the probe, {header.samples} samples"]  # fmt: skip
     answers = [each for each in (*looks, end) if each is not None and each.standing is not None]
     standing, why = (answers[-1].standing, answers[-1].standing_why) if answers else ("in part", UNKNOWN)
     if standing == "seen" and (end is None or end.standing is None):
         standing, why = "in part", UNKNOWN
     moments = credited(moments, standing)
     if any(moment.cosine is not None for moment in moments):
-        said.append("credit: what the model's own backward pass delivers on the probe")
+        remarks.append("credit: what the model's own backward pass delivers on the probe")
     if not header.at_init:
-        said.append("it was not watched from its random init on")
-    said += [*header.notes, *(looks[-1].notes if looks else [])]
+        remarks.append("it was not watched from its random init on")
+    remarks += [*header.notes, *(looks[-1].notes if looks else [])]
     doubts = []
     for low in range(len(header.blocks) - 1) if header.local else ():
         steps = [each.step for each in looks if each.crosses[low] in ("crosses", "carried by hand")]
@@ -123,7 +123,7 @@ def evidence_of_watch(
     )
     return Evidence(
         name=header.name, depth=len(header.blocks), residual=header.residual, seeds=[training],
-        notes=list(dict.fromkeys(said)), doubts=doubts,
+        notes=list(dict.fromkeys(remarks)), doubts=doubts,
     )  # fmt: skip
 
 
