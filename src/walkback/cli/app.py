@@ -24,6 +24,7 @@ app = App(
     help_format="plaintext",
     version=version_words,
     version_flags=["--version"],
+    suppress_keyboard_interrupt=False,  # main says that it was interrupted
 )
 
 
@@ -37,7 +38,7 @@ def main() -> None:
         print(error_words(error), file=sys.stderr)
         code = 2
     except KeyboardInterrupt:
-        print("walkback: interrupted", file=sys.stderr)
+        print("walkback: interrupted; the same command continues from what is finished", file=sys.stderr)
         code = 130
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
