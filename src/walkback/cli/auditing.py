@@ -120,7 +120,7 @@ def audit(
         given += [*([] if rates is None else ["--rates"]), *(["--dry-run"] if dry_run else [])]
         if given:
             trouble = f"{', '.join(given)} cannot be used with {file}, which defines what is trained and how"
-            raise BadValue(trouble, "set it in the file, and leave the option out")
+            raise BadValue(trouble, f"leave it out; what the file can set is {', '.join(OPTIONAL)}")
         how = {"protocol": protocol, "thresholds": read_thresholds(thresholds), "max_seeds": max_seeds}
         return _audit_file(file, recipe, out or Path("runs") / file.stem, strict, jobs=executing.jobs, **how)
     from walkback.audits.coming import coming
@@ -172,7 +172,7 @@ def _names_in(file: Path) -> dict[str, Any]:
         listing = "; ".join(f"{name}: {NEEDED[name]}" for name in NEEDED)
         remedy = f"define in it {listing}. And, if you have them, {', '.join(OPTIONAL)}"
         raise BadValue(f"{file} does not define {', '.join(missing)}", remedy)
-    return {name: module[name] for name in (*NEEDED, *OPTIONAL) if name in module}
+    return {name: module[name] for name in (*NEEDED, *OPTIONAL, "seeds", "max_seeds") if name in module}
 
 
 def _audit_file(file: Path, recipe: Recipe, out: Path, strict: bool, **how: Any) -> int:
@@ -180,6 +180,10 @@ def _audit_file(file: Path, recipe: Recipe, out: Path, strict: bool, **how: Any)
     from walkback.audits.user_training import audit_training
 
     found = _names_in(file)
+    for name in ("seeds", "max_seeds"):
+        if name in found:
+            del found[name]
+            print(seen(f"Note: {name} in {file} is not read; give --{name.replace('_', '-')}."))
     seeds: Any = "auto" if recipe.seed is None and recipe.seeds is None else read_seeds(recipe.seed, recipe.seeds)
     make_model, train, test, blocks = (found.pop(name) for name in NEEDED)
     audit = audit_training(
