@@ -127,6 +127,10 @@ def test_ctrl_c_ends_with_a_sentence(tmp_path):
     done = walkback("audit", "mine.py", cwd=tmp_path)
     assert (done.returncode, done.stdout) == (130, "")
     assert done.stderr == "walkback: interrupted; the same command continues from what is finished\n"
+    # As numpy does where Ctrl-C falls into its import: what is raised then is not what it was.
+    text = "import os, signal\ntry:\n    os.kill(os.getpid(), signal.SIGINT)\n"
+    (tmp_path / "mine.py").write_text(text + "except KeyboardInterrupt:\n    raise ImportError")
+    assert walkback("audit", "mine.py", cwd=tmp_path).returncode == 130
 
 
 def test_lists_with_wildcards():

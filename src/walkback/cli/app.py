@@ -2,11 +2,13 @@
 
 import io
 import os
+import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 from cyclopts import App
@@ -29,11 +31,12 @@ app = App(
 
 
 def main() -> None:
-    """Run the command line; a user's mistake is printed without a traceback."""
+    """Run the command line; a user's mistake and Ctrl-C are answered without a traceback."""
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # a terminal without ‖ shows ?
     try:
-        code = app()
+        with _ctrl_c_wins():
+            code = app()
     except WalkbackError as error:
         print(error_words(error), file=sys.stderr)
         code = 2
@@ -49,6 +52,30 @@ def main() -> None:
         print(error_words(trouble), file=sys.stderr)
         code = 2
     sys.exit(code if isinstance(code, int) else 0)
+
+
+@contextmanager
+def _ctrl_c_wins() -> Iterator[None]:
+    """Inside, whatever is raised after Ctrl-C is Ctrl-C: an import that it breaks raises something else."""
+    before, pressed = signal.getsignal(signal.SIGINT), False
+
+    def press(number: int, frame: FrameType | None) -> None:
+        nonlocal pressed
+        pressed = True
+        signal.default_int_handler(number, frame)
+
+    own = before is signal.default_int_handler  # a command that runs in the background ignores it
+    if own:
+        signal.signal(signal.SIGINT, press)
+    try:
+        yield
+    except Exception as error:
+        if pressed:
+            raise KeyboardInterrupt from error
+        raise
+    finally:
+        if own:
+            signal.signal(signal.SIGINT, before)
 
 
 # --- what commands print ----------------------------------------------------------------------------------------------

@@ -20,7 +20,7 @@ from walkback.cli.options import (
     read_seeds,
     read_thresholds,
 )
-from walkback.errors import BadValue, WalkbackError
+from walkback.errors import BadValue, Unfinished
 from walkback.plain import seen
 
 # What a file of a user's own training defines.
@@ -147,10 +147,10 @@ def audit(
                 by_comma(recipe.rules), tell=tell, protocol=protocol, thresholds=standard, expect=live.expect,
                 say=lambda line: console.print(seen(line), soft_wrap=True), **what,
             )  # fmt: skip
-        except WalkbackError:
-            if live.interrupted or live.submitted:
-                return live.farewell()
-            raise
+        except Unfinished:
+            if live.failed and not (live.interrupted or live.submitted):
+                raise
+            return live.farewell()
     status = show_audit(found, out, strict)
     if cards:
         audited = [run.config for case in found.cases for run in case.runs]
