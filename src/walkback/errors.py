@@ -41,5 +41,9 @@ class Busy(RecordError):
     """Another process is training this run."""
 
 
+class Unfinished(WalkbackError):
+    """Runs that did not come to their end: they failed, or were stopped."""
+
+
 class Fired(WalkbackError):
     """A watched training is stopped because a check fired; the `with` statement of the watch ends quietly."""

@@ -106,6 +106,12 @@ def load_file(path: Path) -> Any:
     sys.modules[name] = module
     try:
         spec.loader.exec_module(module)
+    except SystemExit as error:  # it would end this program, with a status that means something else
+        del sys.modules[name]
+        raise BadValue(
+            f"{path.name} ends the program when it is imported (exit {error})",
+            'leave exit() out of its top level, or put it under if __name__ == "__main__":',
+        ) from error
     except Exception as error:
         del sys.modules[name]
         raise BadValue(f"{path.name} could not be imported: {type(error).__name__}: {error}", "fix the file") from error

@@ -370,11 +370,12 @@ def test_a_training_that_is_resumed_has_no_init():
 @pytest.mark.parametrize(
     ("options", "words"),
     [({"every": 0}, "every is 0"), ({"done": -1}, "done is -1"), ({"every": True}, "every is True"),
-     ({"probe": (X, Y[:3])}, "cross-entropy needs|batch"), ({"blocks": "layers.*"}, "matches")],
+     ({"probe": (X, Y[:3])}, "cross-entropy needs|batch"), ({"blocks": "layers.*"}, "matches"),
+     ({"model": "net"}, "not an nn.Module")],
 )  # fmt: skip
 def test_what_cannot_be_meant_is_refused_before_the_training(options, words):
     with pytest.raises(wb.WalkbackError, match=words):
-        wb.watch(Net(), **{"blocks": "blocks.*", "probe": PROBE} | options)
+        wb.watch(**{"model": Net(), "blocks": "blocks.*", "probe": PROBE} | options)
 
 
 def test_it_shows_itself(capsys):

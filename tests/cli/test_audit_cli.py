@@ -15,6 +15,7 @@ import pytest
 from commands import walkback as command
 from walkback.audits.records import subjects_at
 from walkback.checks import Audit, judge
+from walkback.cli import app
 
 MAIN = [sys.executable, "-c", "from walkback.cli import main; main()"]
 NET = ["--width", "32", "--depth", "2", "--lr", "6e-3", "--jobs", "1"]
@@ -148,6 +149,13 @@ def test_audit_is_stopped_cleanly_and_says_how_to_go_on(tmp_path):
     assert "Traceback" not in said
     assert "the same command resumes" in said
     assert not (tmp_path / "runs/audit.json").exists()
+
+
+def test_audit_that_is_stopped_before_its_first_run_says_so_too(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("walkback.audits.rules_audit.train_all", lambda configs, *_, **__: [None] * len(configs))
+    words = ["audit", "--epochs", "1", "--seeds", "1", *NET, "--out", str(tmp_path)]
+    assert app(words, result_action="return_value") == 130
+    assert "runs unfinished. The same command resumes them." in capsys.readouterr().out
 
 
 def test_error_audit_refuses_what_cannot_be_meant(tmp_path):

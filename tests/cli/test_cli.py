@@ -122,6 +122,17 @@ def test_error_is_told_without_a_traceback(words, expected, tmp_path):
     assert not list(tmp_path.glob("runs/*/snapshots.jsonl"))
 
 
+def test_ctrl_c_ends_with_a_sentence(tmp_path):
+    (tmp_path / "mine.py").write_text("raise KeyboardInterrupt")
+    done = walkback("audit", "mine.py", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (130, "")
+    assert done.stderr == "walkback: interrupted; the same command continues from what is finished\n"
+    # As numpy does where Ctrl-C falls into its import: what is raised then is not what it was.
+    text = "import os, signal\ntry:\n    os.kill(os.getpid(), signal.SIGINT)\n"
+    (tmp_path / "mine.py").write_text(text + "except KeyboardInterrupt:\n    raise ImportError")
+    assert walkback("audit", "mine.py", cwd=tmp_path).returncode == 130
+
+
 def test_lists_with_wildcards():
     said = walkback("list", "*fa").stdout
     assert "dfa" in said

@@ -218,6 +218,9 @@ def test_seeds_that_agree_are_one_training(tmp_path):
     assert audit.subjects[0].verdict != "holds"
 
 
+PLAIN = {"train_bp": None, "train_batches": [(loops.X, loops.Y)]}
+
+
 def no_weights(seed):
     model = loops.Net()
     model.blocks = nn.ModuleList([nn.Tanh(), nn.Tanh()])
@@ -237,7 +240,11 @@ def no_weights(seed):
         ({"train": 3}, "not a function"), ({"seeds": "many"}, "is not known"), ({"seeds": 0}, "cannot be trained"),
         ({"seeds": 2, "max_seeds": 5}, "no effect with a fixed number"), ({"seeds": [1.5]}, "whole numbers"),
         ({"credits": "forward"}, "credits"), ({"name": "bp"}, "names of the controls"), ({"jobs": 0}, "cannot train"),
-        ({"epochs": 0}, "epochs"), ({"blocks": "layers.*"}, "matches"),
+        ({"epochs": 0}, "epochs"), ({"blocks": "layers.*"}, "matches"), ({"seeds": 2.5}, "is not known"),
+        ({"seeds": None}, "is not known"), ({"blocks": ["blocks.1", "blocks.0"]}, "in another order"),
+        ({"optimizer": lambda p: None} | PLAIN, "gives a NoneType"),
+        ({"optimizer": torch.optim.LBFGS} | PLAIN, "LBFGS steps by a closure"),
+        ({"optimizer": lambda p, lr: torch.optim.SGD(p, lr=lr)} | PLAIN, "optimizer raised TypeError"),
     ],
 )  # fmt: skip
 def test_error_what_cannot_be_meant_is_refused_at_once(tmp_path, changes, words):
@@ -273,6 +280,7 @@ def test_a_file_is_audited_in_processes_with_the_same_bits(whole, tmp_path, monk
     [
         ("mine.py", "train = 1", [], "does not define make_model, test, blocks"),
         ("mine.py", "import own_loops_that_are_not_there", [], "could not be imported"),
+        ("mine.py", "exit(3)", [], r"ends the program when it is imported \(exit 3\)"),
         ("mine.py", "", ["--epochs", "3", "--rules", "fa"], "--rules, --epochs cannot be used with"),
         ("mine.py", "", ["--device", "cuda"], "--device cannot be used with"),
         ("other.py", "", [], "does not exist"),

@@ -13,7 +13,7 @@ from walkback.audits.trials import at_its_rate, check_free, tune
 from walkback.checks import DEFAULT, Audit, Protocol, Thresholds
 from walkback.checks.sequential import USUAL_MOST, looks_up_to
 from walkback.data import load
-from walkback.errors import BadValue, WalkbackError
+from walkback.errors import BadValue, Unfinished
 from walkback.nets import defaults, find_net
 from walkback.own import as_written
 from walkback.records import (
@@ -186,7 +186,7 @@ def _finished(configs: Sequence[RunConfig], runs: Sequence[Run | None], ends: Ma
     if missing:
         first = configs[missing[0]]
         why = ends[missing[0]].says if missing[0] in ends else "it was not started"
-        raise WalkbackError(
+        raise Unfinished(
             f"{len(missing)} of {len(configs)} runs did not finish, first {first.label()} seed {first.seed} "
             f"({why}), so nothing can be judged",
             "fix the cause, if one is named; the same command resumes them",

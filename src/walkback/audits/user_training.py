@@ -1,7 +1,7 @@
 """Somebody's own loop, trained here with its baselines and controls, and judged: what `wb.audit_training` does."""
 
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -16,8 +16,9 @@ from walkback.checks import DEFAULT, Audit, Protocol, Thresholds
 from walkback.checks.sequential import USUAL_MOST, looks_up_to
 from walkback.errors import BadValue, WalkbackError
 from walkback.loops.fingerprints import Batches, fingerprint, fingerprint_of, overlap
-from walkback.loops.job import RATE, Job, Make, MakeOptimizer, Train, Wanted, epoch_of, repeatable
+from walkback.loops.job import RATE, Job, Make, MakeOptimizer, Train, Wanted, epoch_of, optimizer_of, repeatable
 from walkback.loops.one_training import made, parameters_of, shapes_of
+from walkback.loops.scorer import ModelScorer
 from walkback.loops.trainings import Trainings, check_folder, here_as_before
 from walkback.probes.detect_task import Metric, settle
 from walkback.probes.inputs import gather, on_tensors
@@ -140,10 +141,11 @@ def audit_training(
 
 def _seeds(seeds: Any, max_seeds: int | None) -> tuple[tuple[int, ...], int, list[int] | None]:
     """The numbers of seeds at which it looks (none: they are fixed), with how many it begins, and which where given."""
-    if seeds == "auto":
+    if isinstance(seeds, str) and seeds == "auto":
         looks = looks_up_to(USUAL_MOST if max_seeds is None else max_seeds)
         return looks, looks[0], None
-    if isinstance(seeds, str):
+    seeds = seeds.tolist() if hasattr(seeds, "tolist") else seeds  # numpy's numbers and arrays
+    if isinstance(seeds, str) or not isinstance(seeds, int | Iterable):
         raise BadValue(f"seeds={seeds!r} is not known", 'give a number, a list of seeds, or "auto"')
     if max_seeds is not None:
         raise BadValue("max_seeds has no effect with a fixed number of seeds", "leave it out")
@@ -196,6 +198,10 @@ def find_job(
     source = None if first.make_shallow is None else fingerprint(first.make_shallow)
     job = replace(first, setting=setting, batches=whole, probed=probed, validation=choosing, shallow_source=source)
     job.check_rate(lr)
+    with here_as_before():
+        ModelScorer(job, trial).begun(trial)  # refuses blocks in another order than they are called
+        if setting.bp == "a plain loop of ours":
+            optimizer_of(job, trial, **({"lr": lr or RATE} if job.takes_rate("bp") and (lr or job.can_choose) else {}))
     return job
 
 

@@ -2,11 +2,13 @@
 
 import io
 import os
+import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 from cyclopts import App
@@ -24,20 +26,22 @@ app = App(
     help_format="plaintext",
     version=version_words,
     version_flags=["--version"],
+    suppress_keyboard_interrupt=False,  # main says that it was interrupted
 )
 
 
 def main() -> None:
-    """Run the command line; a user's mistake is printed without a traceback."""
+    """Run the command line; a user's mistake and Ctrl-C are answered without a traceback."""
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # a terminal without ‖ shows ?
     try:
-        code = app()
+        with _ctrl_c_wins():
+            code = app()
     except WalkbackError as error:
         print(error_words(error), file=sys.stderr)
         code = 2
     except KeyboardInterrupt:
-        print("walkback: interrupted", file=sys.stderr)
+        print("walkback: interrupted; the same command continues from what is finished", file=sys.stderr)
         code = 130
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -48,6 +52,30 @@ def main() -> None:
         print(error_words(trouble), file=sys.stderr)
         code = 2
     sys.exit(code if isinstance(code, int) else 0)
+
+
+@contextmanager
+def _ctrl_c_wins() -> Iterator[None]:
+    """Inside, whatever is raised after Ctrl-C is Ctrl-C: an import that it breaks raises something else."""
+    before, pressed = signal.getsignal(signal.SIGINT), False
+
+    def press(number: int, frame: FrameType | None) -> None:
+        nonlocal pressed
+        pressed = True
+        signal.default_int_handler(number, frame)
+
+    own = before is signal.default_int_handler  # a command that runs in the background ignores it
+    if own:
+        signal.signal(signal.SIGINT, press)
+    try:
+        yield
+    except Exception as error:
+        if pressed:
+            raise KeyboardInterrupt from error
+        raise
+    finally:
+        if own:
+            signal.signal(signal.SIGINT, before)
 
 
 # --- what commands print ----------------------------------------------------------------------------------------------

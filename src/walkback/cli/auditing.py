@@ -20,7 +20,7 @@ from walkback.cli.options import (
     read_seeds,
     read_thresholds,
 )
-from walkback.errors import BadValue, WalkbackError
+from walkback.errors import BadValue, Unfinished
 from walkback.plain import seen
 
 # What a file of a user's own training defines.
@@ -120,7 +120,7 @@ def audit(
         given += [*([] if rates is None else ["--rates"]), *(["--dry-run"] if dry_run else [])]
         if given:
             trouble = f"{', '.join(given)} cannot be used with {file}, which defines what is trained and how"
-            raise BadValue(trouble, "set it in the file, and leave the option out")
+            raise BadValue(trouble, f"leave it out; what the file can set is {', '.join(OPTIONAL)}")
         how = {"protocol": protocol, "thresholds": read_thresholds(thresholds), "max_seeds": max_seeds}
         return _audit_file(file, recipe, out or Path("runs") / file.stem, strict, jobs=executing.jobs, **how)
     from walkback.audits.coming import coming
@@ -147,10 +147,10 @@ def audit(
                 by_comma(recipe.rules), tell=tell, protocol=protocol, thresholds=standard, expect=live.expect,
                 say=lambda line: console.print(seen(line), soft_wrap=True), **what,
             )  # fmt: skip
-        except WalkbackError:
-            if live.interrupted or live.submitted:
-                return live.farewell()
-            raise
+        except Unfinished:
+            if live.failed and not (live.interrupted or live.submitted):
+                raise
+            return live.farewell()
     status = show_audit(found, out, strict)
     if cards:
         audited = [run.config for case in found.cases for run in case.runs]
@@ -172,7 +172,7 @@ def _names_in(file: Path) -> dict[str, Any]:
         listing = "; ".join(f"{name}: {NEEDED[name]}" for name in NEEDED)
         remedy = f"define in it {listing}. And, if you have them, {', '.join(OPTIONAL)}"
         raise BadValue(f"{file} does not define {', '.join(missing)}", remedy)
-    return {name: module[name] for name in (*NEEDED, *OPTIONAL) if name in module}
+    return {name: module[name] for name in (*NEEDED, *OPTIONAL, "seeds", "max_seeds") if name in module}
 
 
 def _audit_file(file: Path, recipe: Recipe, out: Path, strict: bool, **how: Any) -> int:
@@ -180,6 +180,10 @@ def _audit_file(file: Path, recipe: Recipe, out: Path, strict: bool, **how: Any)
     from walkback.audits.user_training import audit_training
 
     found = _names_in(file)
+    for name in ("seeds", "max_seeds"):
+        if name in found:
+            del found[name]
+            print(seen(f"Note: {name} in {file} is not read; give --{name.replace('_', '-')}."))
     seeds: Any = "auto" if recipe.seed is None and recipe.seeds is None else read_seeds(recipe.seed, recipe.seeds)
     make_model, train, test, blocks = (found.pop(name) for name in NEEDED)
     audit = audit_training(

@@ -17,12 +17,16 @@ from walkback.probes.look import CreditFunction
 from walkback.probes.null import Redraw
 from walkback.probes.outputs import Asked as Output
 from walkback.probes.outputs import Logits, PerSampleLoss, call, per_sample_losses
+from walkback.probes.user_errors import own_line
 from walkback.records.loop_training import LoopSetting, Part, Who
 
 Make = Callable[[int], nn.Module]
 Train = Callable[..., Any]  # of a model, a seed and, if it takes one, a learning rate
 MakeOptimizer = Callable[..., torch.optim.Optimizer]  # of parameters and, if it takes one, a learning rate
 RATE = 1e-3
+OPTIMIZER = (
+    "give a function of a list of parameters that returns an optimizer, such as lambda p: torch.optim.SGD(p, lr=0.1)"
+)
 
 
 class Wanted(NamedTuple):
@@ -127,12 +131,24 @@ def epoch_of(train_batches: Any, seed: int) -> Any:
     return train_batches(seed) if callable(train_batches) and not isinstance(train_batches, Iterable) else train_batches
 
 
+def optimizer_of(job: Job, model: nn.Module, **rate: float) -> torch.optim.Optimizer:
+    """The optimizer of the plain loop; one that it cannot step is refused."""
+    try:
+        stepper = (job.optimizer or adam)([p for p in model.parameters() if p.requires_grad], **rate)
+    except Exception as error:
+        raise BadValue(f"optimizer raised {own_line(error)}", OPTIMIZER) from error
+    if not isinstance(stepper, torch.optim.Optimizer):
+        raise BadValue(f"optimizer gives a {type(stepper).__name__}", OPTIMIZER)
+    closure = signature(stepper.step).parameters.get("closure")
+    if closure is not None and closure.default is Parameter.empty:
+        raise BadValue(f"{type(stepper).__name__} steps by a closure, and the plain loop has none",
+                       "write the loop by backprop yourself, as train_bp")  # fmt: skip
+    return stepper
+
+
 def plain_loop(job: Job, model: nn.Module, seed: int, **rate: float) -> None:
     """Backprop end to end: the mean loss of each batch, one step per batch."""
-    stepper = (job.optimizer or adam)([p for p in model.parameters() if p.requires_grad], **rate)
-    if not isinstance(stepper, torch.optim.Optimizer):
-        raise BadValue(f"optimizer gives a {type(stepper).__name__}", "give a function of a list of parameters that "
-                       "returns an optimizer, such as lambda p: torch.optim.SGD(p, lr=0.1)")  # fmt: skip
+    stepper = optimizer_of(job, model, **rate)
     for _ in range(job.epochs):
         pairs = gather(epoch_of(job.train_batches, seed), model, None, own_loss=job.loss is not None).batches
         task = settle(model, pairs, job.output, job.loss)

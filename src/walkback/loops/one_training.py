@@ -94,7 +94,7 @@ def train_one(job: Job, wanted: Wanted, out: Path) -> LoopTraining:
             job = replace(job, batches=job.validation, probed=job.validation)
         return OneTraining(job, wanted).carried_out(out)
     except WalkbackError as error:
-        return failed(job, wanted, str(error), out)
+        return failed(job, wanted, "; ".join(filter(None, [error.what, error.remedy])), out)
 
 
 def failed(job: Job, wanted: Wanted, why: str, out: Path) -> LoopTraining:

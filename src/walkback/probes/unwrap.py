@@ -30,6 +30,8 @@ def unwrapped(model: nn.Module) -> Unwrapped:
     of the model inside. A wrapper that is not known stays, because its forward may do more.
     """
     around: list[str] = []
+    if not isinstance(model, nn.Module):
+        raise BadValue(f"the model is a {type(model).__name__}, not an nn.Module", "give the model that is trained")
     _not_scripted(model)
     while (inside := _inside(model)) is not None:
         around.append(type(model).__name__)

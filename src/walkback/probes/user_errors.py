@@ -12,7 +12,8 @@ OURS = str(Path(__file__).resolve().parents[1])
 
 def in_a_line(error: BaseException) -> str:
     """Its kind and the first line of its message."""
-    return f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"
+    words = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {words[0]}" if words else type(error).__name__
 
 
 def own_line(error: BaseException) -> str:
@@ -21,8 +22,7 @@ def own_line(error: BaseException) -> str:
     users = [f for f in frames if not f.filename.startswith(OURS) and "site-packages" not in f.filename]
     frame = users[-1] if users else frames[-1]
     line = f": {frame.line}" if frame.line else ""
-    words = str(error).strip().splitlines() or [""]
-    return f"{type(error).__name__}: {words[0]} ({Path(frame.filename).name}, line {frame.lineno}{line})"
+    return f"{in_a_line(error)} ({Path(frame.filename).name}, line {frame.lineno}{line})"
 
 
 @contextmanager

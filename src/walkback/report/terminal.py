@@ -101,7 +101,7 @@ class LiveTable:
     def summary(self) -> str:
         """How many runs are done, and how long the rest will take."""
         left = self.seconds_left()
-        ended = sum(end.kind != "submitted" for end in self.ends.values())
+        ended = sum(end.kind not in ("submitted", "stopped") for end in self.ends.values())
         done = f"{ended} of {len(self.configs)} runs done"
         return done if left is None or len(self.ends) == len(self.configs) else f"{done}, about {duration(left)} left"
 
@@ -109,6 +109,11 @@ class LiveTable:
     def interrupted(self) -> bool:
         """Whether a run was stopped."""
         return any(end.kind == "stopped" for end in self.ends.values())
+
+    @property
+    def failed(self) -> bool:
+        """Whether a run failed, or another process has it. Where none did, what is unfinished was stopped."""
+        return any(end.kind in ("failed", "busy") for end in self.ends.values())
 
     @property
     def submitted(self) -> bool:
