@@ -303,7 +303,7 @@ def one_environment(out: Path) -> None:
 
 
 def no_environment(out: Path) -> None:
-    """One that told of other data, and with it all that could have contradicted."""
+    """The one that names other data, and with it all the others."""
     other_data(out)
     for file in out.glob("*/environment.json"):
         file.unlink()
@@ -419,8 +419,8 @@ def test_planted_even_noise_stays_so_without_what_was_measured_of_it(tmp_path: P
     for count in (1, 5):
         seeds = [s.changed(moments=[s.final.changed(**NO_COSINES)]) for s in sound.seeds[:count]]
         silent = Subject("random", sound.changed(seeds=[*seeds, *sound.seeds[count:]]), control="random", setting="s")
-        mine = Subject("fa", subject(), setting="s")
-        control = next(c for c in audit_subjects([mine, silent]).controls if c.name == "random")
+        subject_beside = Subject("fa", subject(), setting="s")
+        control = next(c for c in audit_subjects([subject_beside, silent]).controls if c.name == "random")
         assert (control.ok, "its Γ is not known of seed" in control.got) == (False, True)
 
 
