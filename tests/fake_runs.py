@@ -5,7 +5,7 @@ from pathlib import Path
 
 import made_up
 from walkback.data import DATASETS
-from walkback.records import RunConfig, RunFolder, Snapshot
+from walkback.records import Environment, RunConfig, RunFolder, Sitting, Snapshot
 from walkback.records.consistency import scheduled
 
 
@@ -31,7 +31,8 @@ def snapshot(config: RunConfig, epoch: int, accuracy: float, stream: float, grad
     own = 1 + 1e-9 * config.seed  # no two seeds have the same numbers
     last = stream if depth else stream * own
     return made_up.snapshot(
-        epoch, share(config, accuracy), [9.0 * own] * depth + [last], [gradient] * (depth + 1), [0.5] * depth,
+        epoch, share(config, accuracy), [9.0 * own] * depth + [last], [gradient] * (depth + 1),
+        [0.0 if config.rule == "random" else 0.5] * depth,
         images=images, step=steps * epoch, lr=scheduled(config, epoch), train_loss=1.0 if epoch else None,
         branch_norms=[0.9] * depth,
     )  # fmt: skip
@@ -48,6 +49,10 @@ def write_run(
             done = epoch / config.epochs
             latest = snapshot(config, epoch, accuracy * done, 9 + stream * done, gradient)
             folder.append(latest)
+        sat = {"started": "a", "ended": "b", "walkback": "0.9.1", "commit": None, "python": "3.11", "torch": "2.13",
+               "platform": "Linux", "cpu": "a processor", "device": "cpu"}  # fmt: skip
+        sitting = Sitting(**sat, from_step=0, to_step=latest.step, seconds=1.0, threads=1)
+        folder.write("environment.json", Environment(data_fingerprint="f1" * 8, sittings=[sitting]))
         if status is not None:
             says = {"finished": f"finished {last} epochs", "diverged": f"diverged at epoch {last + 1}: planted"}[status]
             folder.write("result.json", made_up.result(latest, status, says))

@@ -22,8 +22,10 @@ from test_checks_planted import BEGUN, around, but, by_seed, credits, subject
 from test_standing import WIDTH, Block, Net, X, Y, answer, rows, sgd
 from walkback.audits import judge_paths
 from walkback.audits.controls import control_bp, control_random
+from walkback.audits.spine import audit_subjects
 from walkback.checks import DEFAULT, Audit, judge
-from walkback.records import read_log
+from walkback.errors import WalkbackError
+from walkback.records import Reading, Subject, read_log
 from walkback.report.verdicts import intervals_words
 
 DEPTH = 3
@@ -300,6 +302,13 @@ def one_environment(out: Path) -> None:
     (theirs(out, "fa", 0)[0] / "environment.json").unlink()
 
 
+def no_environment(out: Path) -> None:
+    """The one that names other data, and with it all the others."""
+    other_data(out)
+    for file in out.glob("*/environment.json"):
+        file.unlink()
+
+
 def other_data(out: Path) -> None:
     file = theirs(out, "fa", 0)[0] / "environment.json"
     file.write_text(json.dumps(json.loads(file.read_text()) | {"data_fingerprint": "ab" * 8}))
@@ -332,6 +341,7 @@ def untuned(rates: Any) -> Callable[[Path], None]:
 OPEN: dict[str, Callable[[Path], None]] = {
     "a frozen net of other data": other_data,
     "its data are not known": one_environment,
+    "no data are known": no_environment,
     "a frozen net of fewer epochs": other_baseline(epochs=1),
     "a frozen net of smaller batches": other_baseline(batch_size=64),
     "a frozen net at another rate": other_baseline(lr=1e-5),
@@ -384,6 +394,41 @@ def test_planted_a_control_does_not_behave_because_its_evidence_is_lost(
     out = Path(shutil.copytree(noisy, tmp_path / "runs"))
     (theirs(out, *who)[0] / lost).unlink()
     assert not answered(out)[1]
+
+
+def test_planted_noise_that_is_cut_back_to_its_init_excuses_nobody(noisy: Path, tmp_path: Path) -> None:
+    out = Path(shutil.copytree(noisy, tmp_path / "runs"))
+    for run in theirs(out, "random", DEPTH):
+        for name in ("result.json", "predictions.npy", "probes.json"):
+            (run / name).unlink()
+        lines = (run / "snapshots.jsonl").read_text().splitlines(keepends=True)
+        (run / "snapshots.jsonl").write_text(lines[0])
+    found = judge_paths(out)
+    assert not found.valid
+    assert "seeds 1, 2, 3, 4 and 5 did not finish. Restore the files that are missing" in found.says
+
+
+def test_planted_even_noise_stays_so_without_what_was_measured_of_it(tmp_path: Path) -> None:
+    """Its null lies in probes.json; by the width of the net alone its Γ could be chance."""
+    out = made(tmp_path / "runs", random=(0.3, 0.3, 0.3, [0.06] * DEPTH))
+    for take in (lambda file: None, Path.unlink):
+        for run in theirs(out, "random", DEPTH):
+            take(run / "probes.json")
+        assert "random: expected neither holds nor even, got Γ even" in judge_paths(out).says
+    sound = subject(credits(0.0, 0.0, 0.0, 0.0), accuracy=0.3)
+    for count in (1, 5):
+        seeds = [s.changed(moments=[s.final.changed(**NO_COSINES)]) for s in sound.seeds[:count]]
+        silent = Subject("random", sound.changed(seeds=[*seeds, *sound.seeds[count:]]), control="random", setting="s")
+        subject_beside = Subject("fa", subject(), setting="s")
+        control = next(c for c in audit_subjects([subject_beside, silent]).controls if c.name == "random")
+        assert (control.ok, "its Γ is not known of seed" in control.got) == (False, True)
+
+
+def test_a_folder_that_is_named_by_several_paths_is_read_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder.parent)
+    (folder.parent / "link").symlink_to(folder)
+    paths = ["runs", "../" + folder.parent.name + "/runs", folder.parent / "link", theirs(folder, "fa", DEPTH)[0]]
+    assert judge_paths(folder, *paths) == judge_paths(folder)
 
 
 def test_seeds_that_were_left_out_are_asked_for(folder: Path) -> None:
@@ -473,3 +518,37 @@ def test_planted_a_log_without_its_end_does_not_show_what_trained(tmp_path: Path
     bare = [json.loads(line) for line in lines]
     file.write_text("".join(json.dumps({k: v for k, v in b.items() if "standing" not in k}) + "\n" for b in bare))
     assert read_log(file)[0].seeds[0].standing == "in part"
+
+
+def test_hostile_logs_of_too_many_seeds_are_refused(tmp_path: Path) -> None:
+    """Each is held against each other. A thousand are judged within seconds."""
+    file = tmp_path / "log.json"
+    for count in (1000, 1001):
+        rungs = {
+            k: {str(seed): {"final_acc": 0.3 + 0.1 * int(k) + 1e-4 * seed / 3} for seed in range(count)} for k in "024"
+        }
+        file.write_text(json.dumps({"results": {"bp": rungs}}))
+        if count == 1000:
+            assert judge_paths(file).subjects[0].accuracy.n == 1000
+    with pytest.raises(WalkbackError, match="bp has 1,001 seeds, and at most 1,000 are judged"):
+        judge_paths(file)
+
+
+def test_an_accuracy_in_percent_is_named_by_its_place(tmp_path: Path) -> None:
+    file = tmp_path / "log.json"
+    file.write_text(json.dumps({"results": {"fa": {"0": {"7": {"final_acc": 35}}, "4": {"7": {"final_acc": 0.6}}}}}))
+    with pytest.raises(WalkbackError, match=r"results\.fa\.0\.7: final_acc: .* divide by 100"):
+        judge_paths(file)
+
+
+def test_planted_updates_of_some_blocks_alone_do_not_speak_for_declared_credits() -> None:
+    """Of a subject without a rule, whose updates disagree with its credits."""
+
+    def declared(*updates: float) -> str:
+        whole = subject()
+        measured = {"update": [Reading(value, "ok") for value in updates]}
+        seeds = [s.changed(standing="declared", moments=[s.final.changed(measured=measured)]) for s in whole.seeds]
+        return judge(whole.changed(rule=None, seeds=seeds)).verdicts.gamma  # type: ignore[union-attr]
+
+    assert declared(0.9, 0.9, 0.9, 0.9) == "even"
+    assert declared(0.0, 0.0, 0.0, 0.9) == declared(0.0, 0.9) == "open"

@@ -4,8 +4,9 @@ from collections.abc import Mapping, Sequence
 
 from walkback.checks import Control, Finding, Judgement, Protocol, SettingValidity, Thresholds, in_order
 from walkback.checks.depth import TASK
-from walkback.checks.paired_gain import FEWEST
-from walkback.checks.words import listed, points
+from walkback.checks.gamma import blocks_of
+from walkback.checks.paired_gain import FEWEST, stopped
+from walkback.checks.words import listed, points, seeds_words
 from walkback.records import Evidence, Subject, Training
 
 NAMED = 3  # subjects without controls that are named
@@ -13,6 +14,8 @@ CONTROLS = ("bp", "random")
 INIT = "a net at init"
 BP_EXPECTED, RANDOM_EXPECTED, INIT_EXPECTED = "gains by depth, Γ even", "neither holds nor even", "measurable"
 NOT_TRAINED, NOT_MEASURED = "not trained", "not measured"
+LEFT_OUT = ("not known", "did not finish")  # in the words about a control of which a part is not there
+RESTORE = "Restore the files that are missing, or give the same command or call again: it trains what is not there."
 
 # What to do about a control that did not behave, and about one that is not there, by what is expected of it.
 REMEDIES = {
@@ -49,7 +52,7 @@ def controls_of(
     for role, control_of in (("bp", control_bp), ("random", control_random)):
         trained = by_role[role]
         name = role if not several else trained[0].name if trained else f"{role} of {reference}"
-        each = [control_of(judgements[subject.name], others, name) for subject in trained]
+        each = [_whole(control_of(judgements[subject.name], others, name), subject, protocol) for subject in trained]
         found.append(min(each or [control_of(None, others, name)], key=lambda control: control.ok))
     init = control_init(_inits(first), first.evidence.blocks, first.evidence.residual, thresholds, protocol)
     return [*found, init.changed(name=f"{INIT}, {reference}") if several else init]
@@ -59,6 +62,21 @@ def reference_name(group: Sequence[Subject]) -> str:
     """What tells a setting apart from others: the name of its bp; of a loop its own name."""
     known = (subject.name for subject in group if subject.control == ("bp" if subject.runs else ""))
     return next(known, group[0].setting_name)
+
+
+def _whole(control: Control, subject: Subject, protocol: Protocol) -> Control:
+    """A control of which a part is not there fails: cut short, or without its cosines, noise would excuse any audit."""
+    evidence, faults = subject.evidence, []
+    if unfinished := stopped(evidence):
+        faults.append(f"{seeds_words(unfinished)} did not finish")
+    silent = [label for label, seed in evidence.labelled() if seed.ended != "diverged" and not _has_cosines(seed)]
+    if silent and protocol != "published":
+        faults.append(f"its Γ is not known of {seeds_words(silent)}")
+    return control.changed(got=", ".join(faults), ok=False) if control.ok and faults else control
+
+
+def _has_cosines(seed: Training) -> bool:
+    return blocks_of(seed.final).known is not None
 
 
 def _inits(subject: Subject) -> Sequence[Training]:
@@ -127,7 +145,9 @@ def control_random(judgement: Judgement | None, subjects: Sequence[Judgement] = 
         faults += unknown
         if not faults and min(depth.parts[name].low or 0.0 for name in TASK) > depth.threshold:
             faults.append("it is shown to gain by depth")
-        if found["chance"].outcome == "passes" and spread.low is not None and spread.low > spread.threshold:
+        # Without its null nobody knows that Γ is at chance: evidence that is left out must not excuse it.
+        above = found["chance"].outcome == "passes" or found["chance"].basis != "exact"
+        if above and spread.low is not None and spread.low > spread.threshold:
             faults.append("Γ even")
         got += f", Γ {judgement.verdicts.gamma}"
     return Control(name=name, expected=RANDOM_EXPECTED, got=", ".join(faults) or got, ok=not faults)
@@ -179,4 +199,6 @@ def validity(
 
 def _remedy(control: Control) -> str:
     misbehaved, absent = REMEDIES[control.expected]
+    if any(words in control.got for words in LEFT_OUT):
+        return RESTORE
     return absent if control.got in (NOT_TRAINED, NOT_MEASURED) else misbehaved

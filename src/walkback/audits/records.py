@@ -101,7 +101,8 @@ def subjects_at(
     found = find_runs(*folders) if folders else []
     loops = read_loops(find_loop_trainings(*folders)) if folders else []
     if folders and not found and not loops:
-        raise BadValue(f"no runs in {', '.join(map(str, folders))}", "give a folder that `walkback train` made")
+        what = f"no runs in {', '.join(map(str, folders))}"
+        raise BadValue(what, "give a folder that `walkback train` made; name log files one by one")
     runs = []
     for number, path in enumerate(found, 1):
         runs.append(read_head(path))

@@ -8,6 +8,7 @@ the margin and so are nearly all seeds. It fires if over one of them the interva
 import math
 import operator
 from collections.abc import Mapping, Sequence
+from functools import cache
 
 from walkback.checks.base import Check, Gain, register
 from walkback.checks.finding import Finding, Limits, Outcome, Protocol, known
@@ -52,6 +53,7 @@ SAYS = {
 }
 
 
+@cache
 def required_seeds(n: int) -> int | None:
     """On how many of n seeds the gain must be above the margin: a sign test. None: so few can never show it.
 

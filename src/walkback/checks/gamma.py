@@ -116,7 +116,8 @@ def disagreement(evidence: Evidence, credits: Sequence[float]) -> str:
     every = [[value_of(u) for u in seed.final.measured.get(UPDATE, [])] for seed in evidence.seeds]
     updates = column_means(full_table(every) or [])
     if len(updates) != len(credits):
-        return "the updates of this rule were not measured in every block" if evidence.rule is not None else ""
+        asked = evidence.rule is not None or any(every)  # of some seeds or blocks alone they may be those that agree
+        return "the updates of this rule were not measured in every block" if asked else ""
     pairs = [sorted(pair) for pair in zip(credits, updates, strict=True)]
     apart = sum(high > 0.1 and low < HALF * high for low, high in pairs)
     if 2 * apart <= len(credits):

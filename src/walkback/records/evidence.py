@@ -19,6 +19,7 @@ from walkback.records.record import Fault, Record
 from walkback.records.schema import BLOCKS, Share
 
 UNSEEDED = "?"
+MOST_SEEDS = 1000  # of one subject: more than anybody trains, and each is held against every other
 NEARLY = 1e-4  # numbers closer than this, relative to their size, are taken for one that was touched up
 TELLING = 3  # so many different numbers do not agree to the bit by chance
 BaselineName = Literal["frozen", "frozen_bp", "bp", "shallow", "half", "half_bp"]
@@ -106,7 +107,9 @@ class Evidence(Record):
     symptoms: list[str] = field(default_factory=list)  # what its reader found that explains, and never decides
 
     def possible(self) -> None:
-        """Each seed once, one number of blocks, and an upper half only where there is one."""
+        """Each seed once and not too many, one number of blocks, and an upper half only where there is one."""
+        if len(self.seeds) > MOST_SEEDS:
+            raise Fault("", f"{self.name} has {len(self.seeds):,} seeds, and at most {MOST_SEEDS:,} are judged")
         known = [s.seed for s in self.seeds if s.seed is not None]
         twice = sorted(seed for seed, count in Counter(known).items() if count > 1)
         if twice:

@@ -254,12 +254,13 @@ def find_runs(*places: Path | str) -> list[Path]:
 
 
 def find_folders(name: str, *places: Path) -> list[Path]:
-    """The folders that hold a file of some name, among these and directly inside them, each once."""
+    """The folders that hold a file of some name, among these and directly inside them, each once, by whatever path."""
     found: dict[Path, Path] = {}
     for place in places:
-        inside = [place] if (place / name).exists() else sorted(place.iterdir())
-        for path in (path for path in inside if (path / name).exists()):
-            found.setdefault(path.absolute(), path)
+        alone, real = (place / name).exists(), place.resolve()
+        for path in [place] if alone else sorted(place.iterdir()):
+            if alone or (path / name).exists():
+                found.setdefault(real if alone else real / path.name, path)
     return [*found.values()]
 
 

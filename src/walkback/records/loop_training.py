@@ -8,6 +8,7 @@ whole or absent, so a folder without a record was not finished. Nothing is unpic
 import hashlib
 import json
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -374,8 +375,8 @@ def read_loops(paths: Iterable[Path]) -> list[Loop]:
         choices = own_choices(r for r in tried if r.setting == setting)
         records = sorted((record for record, _ in trainings), key=lambda r: r.seed)
         records = [r for r in records if (choice := choices.get((r.who, r.part))) is None or choice.lr in (None, r.lr)]
-        names = [f"{r.who} {r.part} {r.seed}" for r in records]
-        for twice in (name for name in names if names.count(name) > 1):
+        count = Counter(f"{r.who} {r.part} {r.seed}" for r in records)
+        for twice in (name for name in count if count[name] > 1):
             raise RecordError(f"the training {twice} is there twice", AGAIN)
         if records:
             found.append(Loop(setting, records, choices, {r.hash(): p for r, p in trainings if p is not None}))

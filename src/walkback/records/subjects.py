@@ -4,6 +4,7 @@ The evidence of runs is made when it is asked for, and that of the last hundred 
 """
 
 import statistics
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Literal
@@ -124,7 +125,8 @@ def evidence_of_runs(
                 "judge them separately",
             )
     seeds = [run.config.seed for run in runs]
-    twice = [f"{run.path}" for run in runs if seeds.count(run.config.seed) > 1]
+    count = Counter(seeds)
+    twice = [f"{run.path}" for run in runs if count[run.config.seed] > 1]
     if twice:
         words = f"two of the runs of {name} have the same seed: {twice[0]} and {twice[1]}"
         raise RecordError(words, "give one run for each seed")
@@ -206,7 +208,7 @@ def _doubts(runs: Sequence[Run], tests: Sequence[str]) -> list[str]:
     for run in runs:
         if run.environment is not None:
             fingerprints.setdefault(run.environment.data_fingerprint, run.path.name)
-    if fingerprints and (silent := next((run for run in runs if run.environment is None), None)):
+    if silent := next((run for run in runs if run.environment is None), None):
         words = f"{silent.path.name} has no environment.json, so on which data it was trained is not known"
         found.append(broken("same-data", words))
     if len(fingerprints) > 1:

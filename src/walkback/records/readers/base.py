@@ -14,6 +14,7 @@ from typing import Any
 
 from walkback.errors import RecordError
 from walkback.files import parse_json, read_bytes
+from walkback.records import invariants
 from walkback.records.evidence import Evidence
 from walkback.records.record import refused
 from walkback.records.schema import BLOCKS
@@ -92,18 +93,22 @@ def join_seeds(evidences: Sequence[Evidence]) -> list[Evidence]:
     A log that does not state its seed stays apart: it may be a copy, and a copy would feign certainty.
     """
     joined: list[Evidence] = []
-    shared = ("name", "rule", "trained", "residual", "classes", "baselines", "blocks")
+    places: dict[str, list[int]] = {}  # in `joined`, by name
+    shared = ("rule", "trained", "residual", "classes", "baselines", "blocks")
     for one in evidences:
-        for place, other in enumerate(joined):
+        for place in places.setdefault(one.name, []):
+            other = joined[place]
             seeds = [seed.seed for seed in (*other.seeds, *one.seeds)]
             same = all(getattr(one, field) == getattr(other, field) for field in shared)
             if same and None not in seeds and len(set(seeds)) == len(seeds):
-                joined[place] = other.changed(
-                    depth=one.blocks, seeds=[*other.seeds, *one.seeds], doubts=[*other.doubts, *one.doubts],
-                    notes=list(dict.fromkeys([*other.notes, *one.notes])),
-                )  # fmt: skip
+                with refused("the logs named", "name fewer logs"):
+                    joined[place] = other.changed(
+                        depth=one.blocks, seeds=[*other.seeds, *one.seeds], doubts=[*other.doubts, *one.doubts],
+                        notes=list(dict.fromkeys([*other.notes, *one.notes])),
+                    )  # fmt: skip
                 break
         else:
+            places[one.name].append(len(joined))
             joined.append(one)
     return joined
 
@@ -160,6 +165,14 @@ class Item:
         if isinstance(self.value, str) and self.value.strip().lower() in NOT_FINITE:
             return float(self.value)  # the way strict JSON writes NaN
         raise self.refused(f"is {kind_of(self.value)}, not a number")
+
+    def share(self) -> float | None:
+        """An accuracy, or null."""
+        value = self.number()
+        if value is None:
+            return None
+        with refused(self.where, CORRECT):
+            return invariants.share(value)
 
     def numbers(self) -> list[float | None]:
         """A list of numbers."""

@@ -186,7 +186,7 @@ def _check_same(
 
 def _in_order(found: Sequence[tuple[Item, Moment]], config: Config, notes: list[str]) -> list[Moment]:
     """By epoch, if every moment has one; the last is the one that is judged."""
-    moments, epochs = [moment for _, moment in found], list[int]()
+    moments, epochs = [moment for _, moment in found], dict[int, None]()
     most = config.number(EPOCHS)
     for entry, moment in found:
         if moment.epoch is None:
@@ -197,8 +197,8 @@ def _in_order(found: Sequence[tuple[Item, Moment]], config: Config, notes: list[
         if words:
             what = invariants.broken("log-epochs", f"{entry.where}: {words}")
             raise RecordError(what, "correct the log: one entry for each epoch")
-        epochs.append(moment.epoch)
-    if len(epochs) < len(moments) or epochs == sorted(epochs):
+        epochs[moment.epoch] = None
+    if len(epochs) < len(moments) or [*epochs] == sorted(epochs):
         return moments
     notes.append("its entries were not in the order of their epochs and have been sorted")
     return sorted(moments, key=lambda m: m.epoch or 0)

@@ -22,7 +22,7 @@ def read(file: LogFile) -> list[Evidence] | None:
     for method, raw in results.table().items():
         rungs = Item(raw, f"{where}.{method_name(method, where)}").by_number("blocks")
         ladders[method] = {
-            k: {seed: each.of("final_acc").number() for seed, each in rung.by_number("seed").items()}
+            k: {seed: each.of("final_acc").share() for seed, each in rung.by_number("seed").items()}
             for k, rung in rungs.items()
         }
     if not ladders:
