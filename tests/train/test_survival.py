@@ -15,7 +15,7 @@ import pytest
 
 from commands import walkback
 from conftest import small_plan
-from executed import DETERMINISTIC, files, wait_until
+from executed import files, files_of, wait_until
 from test_crew import dies_at_once
 from walkback.errors import Busy, RecordError
 from walkback.records import RunFolder, read_run
@@ -154,7 +154,7 @@ def half_done(begun, out):
 @pytest.fixture
 def same(begun):
     """Whether a run has the bits of the one that was never stopped."""
-    return lambda run: all((run.path / n).read_bytes() == (begun[2] / n).read_bytes() for n in DETERMINISTIC)
+    return lambda run: files_of(run.path) == files_of(begun[2])
 
 
 def test_torn_last_line_is_left_out_and_comes_again(half_done, out, same):
