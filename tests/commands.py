@@ -50,6 +50,8 @@ def _carried_out(order: dict[str, object], timeout: float) -> int:
 
 def _serve() -> None:
     """Carry out the orders on the standard input, each in a fork: tell its process, then how it ended."""
+    import torch.fx.experimental.symbolic_shapes  # noqa: F401 — half a second, which each command that trains would pay
+
     import walkback_paper  # noqa: F401
 
     gc.freeze()

@@ -1,6 +1,7 @@
 """What the tests of the executors share: small runs, their files, and whether anything was trained twice."""
 
 import itertools
+import os
 import subprocess
 import sys
 import time
@@ -43,7 +44,20 @@ def serially(configs, out: Path) -> dict[str, bytes]:
 def files(out: Path) -> dict[str, bytes]:
     """The files of all runs that must be the same bit for bit, by whomever they were trained."""
     paths = sorted(path.parent for path in out.glob("*/config.json"))
-    return {f"{path.name}/{name}": (path / name).read_bytes() for path in paths for name in DETERMINISTIC}
+    return {f"{path.name}/{name}": content for path in paths for name, content in files_of(path).items()}
+
+
+def files_of(path: Path) -> dict[str, bytes]:
+    """Those of one run."""
+    return {name: (path / name).read_bytes() for name in DETERMINISTIC}
+
+
+def alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
 
 
 def sittings(out: Path) -> dict[str, list[tuple[int, int | None]]]:

@@ -5,6 +5,7 @@ python tests/oracle.py mutated      only this part
 """
 
 import contextlib
+import functools
 import io
 import json
 import os
@@ -15,6 +16,7 @@ import tempfile
 from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import Any, get_args
+from unittest.mock import patch
 
 import conftest  # noqa: F401 — it finds the tests of each room
 import mutate
@@ -23,6 +25,7 @@ import test_invariants
 from oracle_strangers import strangers
 from oracle_text import lines_of, once, otherwise, rounded, scrubbed, text_of_page
 from walkback import cli
+from walkback.audits import records
 from walkback.checks import Protocol
 from walkback.cli.options import Judging
 from walkback.errors import WalkbackError
@@ -35,6 +38,7 @@ PROTOCOLS = get_args(Protocol)
 MUTATIONS = 240
 DERIVED = ("described", "first_fired", "ranges", "stable_range")  # of a judgement, left out where there are many
 Files = dict[str, str]
+Judge = Callable[..., str]
 
 
 @contextlib.contextmanager
@@ -68,25 +72,58 @@ def clean(text: str, out: Path) -> str:
     return scrubbed(text, {str(out.resolve()): "<out>", str(out): "<out>", str(ROOT): "<root>"})
 
 
-def judged(out: Path, *paths: Path, protocol: Any) -> dict[str, Any] | str:
-    """The audit.json that `judge --out` writes, with its numbers rounded; the error if there is one."""
+def by_command(out: Path, *paths: Path, protocol: Any) -> str:
+    """The audit.json that `judge --out` writes, or the error."""
     file = out / "judged/audit.json"
     file.unlink(missing_ok=True)
     words = printed(lambda: cli.judge(*paths, judging=Judging(protocol=protocol), out=file.parent))
-    if not file.exists():
-        return clean(words, out)
-    found: dict[str, Any] = rounded(json.loads(clean(file.read_text(), out)))
+    return file.read_text() if file.exists() else words
+
+
+@contextlib.contextmanager
+def by_function() -> Iterator[Judge]:
+    """What `by_command` gives, without its table; what was read is kept for the next protocol and the next folder."""
+    kept: dict[tuple[Path, ...], Any] = {}
+    really = records.subjects_at
+
+    def subjects_at(paths: tuple[Path, ...], *given: Any) -> Any:
+        if paths not in kept:
+            kept.clear()
+            kept[paths] = really(paths, *given)
+        return kept[paths]
+
+    def judge(_out: Path, *paths: Path, protocol: Any) -> str:
+        try:
+            return records.judge_paths(*paths, protocol=protocol).indented().decode()
+        except WalkbackError as error:
+            return f"refused: {error}\n"
+
+    with (
+        patch.object(records, "subjects_at", subjects_at),
+        patch.object(records, "read_run", functools.cache(records.read_run)),  # trials, which many folders share
+    ):
+        yield judge
+
+
+def judged(out: Path, *paths: Path, protocol: Any, by: Judge = by_command) -> dict[str, Any] | str:
+    """An audit.json with its numbers rounded, or the error."""
+    text = clean(by(out, *paths, protocol=protocol), out)
+    if text.startswith("refused: "):
+        return text
+    found: dict[str, Any] = rounded(json.loads(text))
     return found
 
 
-def blocks(out: Path, name: str, *paths: Path, brief: bool = False, without: Collection[str] = ()) -> str:
+def blocks(
+    out: Path, name: str, *paths: Path, brief: bool = False, without: Collection[str] = (), by: Judge = by_command
+) -> str:
     """A block of lines for the audit and for each subject: by the first protocol, then what the others say otherwise.
 
     The thresholds are the same in all of them, and have a file of their own.
     """
     found: dict[str, list[list[str]]] = {}
     for protocol in PROTOCOLS:
-        audit = judged(out, *paths, protocol=protocol)
+        audit = judged(out, *paths, protocol=protocol, by=by)
         if isinstance(audit, str):
             parts = [{"name": "", "refused": audit.removeprefix("refused: ")}]
         else:
@@ -139,13 +176,14 @@ def results() -> Files:
 
 def folders() -> Files:
     """Every run folder alone, and those that differ only in their seed: without baselines, in short."""
-    with room() as out:
+    with room() as out, by_function() as by:
         runs = sorted(path.parent for at in ("results", "tests/recorded") for path in Path(at).rglob("config.json"))
         several: dict[str, list[Path]] = {}
         for run in runs:
             several.setdefault(f"{run.parent}/{run.name.rpartition('-s')[0]}", []).append(run)
-        text = "".join(blocks(out, str(run), run, brief=True) for run in runs)
-        text += "".join(blocks(out, f"{name}-s*", *of, brief=True) for name, of in several.items() if len(of) > 1)
+        text = "".join(blocks(out, str(run), run, brief=True, by=by) for run in runs)
+        together = {f"{name}-s*": of for name, of in several.items() if len(of) > 1}
+        text += "".join(blocks(out, name, *of, brief=True, by=by) for name, of in together.items())
     return {"folders.txt": text}
 
 

@@ -133,7 +133,7 @@ COMMANDS = """
 from walkback.cli import app
 recipe = ["--data", "signs", "--net", "stack", "--rules", "halfway"]
 for words in (
-    ["list"], ["study", "list"], ["audit", *recipe, "--epochs", "2", "--seeds", "2", "--jobs", "1"],
+    ["list"], ["study", "list"], ["audit", *recipe, "--epochs", "2", "--seeds", "2", "--jobs", "1", "--rates", "one"],
     *(["table", "runs", "--format", form] for form in ("text", "markdown", "latex", "csv")), ["form", "runs"],
     ["study", "run", "mini", "--quick", "--executor", "last-first", "--epochs", "1"],
 ):
@@ -181,7 +181,7 @@ def test_planted_rule_net_data_and_probe_are_audited_and_told_in_every_form(plan
     audit = (place / "runs" / "audit.json").read_text(encoding="utf-8")
     assert '"name": "halfway"' in audit
     assert '"largest entry"' in audit
-    assert "halfway" in said["audit --data 1"]
+    assert "halfway" in said["audit --data one"]
     tables = {form: said[f"table runs {form}"] for form in ("text", "markdown", "latex", "csv")}
     for form, text in tables.items():
         assert "halfway" in text, form

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 import walkback as wb
+from executed import files_of
 from walkback.audits import audit_plan, fired_by, judge_paths, rules_audit, spine, usual
 from walkback.audits.controls import BP_EXPECTED, INIT_EXPECTED, RANDOM_EXPECTED, control_init, validity
 from walkback.checks import DEFAULT, Audit, Finding, Judgement
@@ -427,8 +428,6 @@ def exploding():
 
 # --- stopping when a check fires ------------------------------------------------------------------------------------
 
-DETERMINISTIC = ("config.json", "snapshots.jsonl", "checkpoint.safetensors", "probes.json", "result.json")
-
 
 @pytest.fixture(scope="module")
 def fired(tmp_path_factory, exploding):
@@ -455,10 +454,6 @@ def test_a_run_ends_where_a_check_fires_says_what_it_saved_and_is_judged_by_it(f
     assert finding(found, "depth").outcome != FIRES  # it did not come to its end
 
 
-def files(path: Path) -> dict[str, bytes]:
-    return {name: (path / name).read_bytes() for name in DETERMINISTIC}
-
-
 def test_property_a_fired_run_is_the_same_bits_after_a_stop_and_after_it_lost_its_end(fired, tmp_path, exploding):
     """Stopped at step 7; and killed after the last checkpoint, before its result was written: it has fired already."""
     _, short, _ = fired
@@ -466,10 +461,10 @@ def test_property_a_fired_run_is_the_same_bits_after_a_stop_and_after_it_lost_it
     count = iter(range(1000))
     with pytest.raises(Stopped):
         train(config, tmp_path, fired=fired_by, should_stop=lambda: next(count) >= 7)
-    assert files(train(config, tmp_path, fired=fired_by).path) == files(short.path)
+    assert files_of(train(config, tmp_path, fired=fired_by).path) == files_of(short.path)
     for name in ("result.json", "probes.json"):
         (tmp_path / short.path.name / name).unlink()
-    assert files(train(config, tmp_path, fired=fired_by).path) == files(short.path)
+    assert files_of(train(config, tmp_path, fired=fired_by).path) == files_of(short.path)
 
 
 # --- logs that others left ------------------------------------------------------------------------------------------

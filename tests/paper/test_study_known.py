@@ -12,9 +12,14 @@ STUDY = STUDIES.get("known")
 CHEAP = [case for case in known.CASES if case.made != known.TRAINED]
 
 
-@pytest.fixture(scope="module")
-def nothing(tmp_path_factory):
-    return gather(STUDY, Extent(quick=True), tmp_path_factory.mktemp("none"))
+@pytest.fixture(scope="module", params=[20, pytest.param(planted.EPOCHS, marks=pytest.mark.slow)])
+def nothing(request, tmp_path_factory):
+    """The study without runs; its small loops are of so many epochs."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(planted, "EPOCHS", request.param)
+        planted.trained.cache_clear()
+        yield gather(STUDY, Extent(quick=True), tmp_path_factory.mktemp("none"))
+    planted.trained.cache_clear()
 
 
 @pytest.mark.parametrize("case", CHEAP, ids=lambda case: case.words)
@@ -61,7 +66,7 @@ def test_one_opposed_block_speaks_for_one() -> None:
     assert spread.value == pytest.approx(1.0, abs=1e-6)
 
 
-def test_the_task_of_the_small_loops_needs_depth_and_the_linear_one_does_not() -> None:
+def test_the_task_of_the_small_loops_needs_depth_and_the_linear_one_does_not(nothing) -> None:
     mean = {
         (linear, how): sum(planted.trained(planted.SmallTask(linear=linear), seed, how) for seed in (42, 123)) / 2
         for linear in (False, True) for how in ("bp", "shallow")

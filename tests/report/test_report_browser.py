@@ -4,6 +4,7 @@ Debian's Chromium with its driver, and axe-core; `make browser` brings them. Whe
 skipped, unless WALKBACK_BROWSER is "required", as it is in `make test`.
 """
 
+import itertools
 import json
 import os
 import shutil
@@ -26,6 +27,10 @@ FLAGS = (
 )  # fmt: skip
 PAGES = ("audit", "strangers", "bare")
 DESK, PHONE = (1280, 900), (390, 844)
+# With every change: each page, and each screen with each scheme; all combinations by `make test-slow`.
+OFTEN = (
+    ("audit", DESK, "light"), ("audit", PHONE, "dark"), ("strangers", DESK, "dark"), ("bare", PHONE, "light"),
+)  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -105,7 +110,7 @@ def test_strangers_words_run_nothing(driver, pages):
 
 
 @pytest.mark.parametrize("name", PAGES)
-@pytest.mark.parametrize("size", [PHONE, (320, 640), (768, 1024), DESK], ids=lambda s: str(s[0]))
+@pytest.mark.parametrize("size", [(320, 640), (768, 1024), DESK], ids=lambda s: str(s[0]))
 def test_nothing_but_wide_tables_scrolls_sideways(driver, pages, name, size):
     show(driver, pages[name], size)
     wide = driver.execute_script("return document.scrollingElement.scrollWidth")
@@ -129,8 +134,13 @@ def test_both_colour_schemes_are_drawn(driver, pages):
     assert paper == {"light": "rgb(253, 253, 252)", "dark": "rgb(23, 24, 26)"}
 
 
-@pytest.mark.parametrize("name", PAGES)
-@pytest.mark.parametrize(("size", "scheme"), [(DESK, "light"), (DESK, "dark"), (PHONE, "light"), (PHONE, "dark")])
+@pytest.mark.parametrize(
+    ("name", "size", "scheme"),
+    [
+        pytest.param(*case, marks=() if case in OFTEN else pytest.mark.slow)
+        for case in itertools.product(PAGES, (DESK, PHONE), ("light", "dark"))
+    ],
+)
 def test_axe_finds_nothing(driver, pages, name, size, scheme):
     """By every rule of WCAG A and AA that axe knows, and its best practices; with everything opened."""
     show(driver, pages[name], size, scheme)

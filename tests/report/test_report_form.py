@@ -363,13 +363,15 @@ def test_forms_are_filled_in_one_after_the_other_and_their_evidence_is_not_kept(
     alive = []
 
     def each() -> Iterator[Form]:
-        for case in audit.cases:
+        for number, case in enumerate(audit.cases):
             yield fill(case, audit)
+            if number % 10:
+                continue  # to look at everything takes long
             names = {thing.name for thing in gc.get_objects() if type(thing) is Evidence}
             alive.append(sum(name.startswith("dfa λ") for name in names))
 
     assert write_form(each(), "markdown", tmp_path / "form.md").read_text().count("# Reporting form") == KEPT + 20
-    assert max(alive) <= KEPT + 2
+    assert KEPT - 10 < max(alive) <= KEPT + 2
 
 
 def test_error_a_form_that_cannot_be_finished_leaves_the_file_as_it_was(tmp_path):

@@ -431,7 +431,7 @@ def drawn_places(root: Node) -> list[str]:
     ]  # fmt: skip
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck), database=None)
+@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck), database=None)
 @given(
     st.integers(0, 2**32), st.sampled_from([0.0, 0.1, 0.5, 0.9]), st.sampled_from([1, 2, 7]),
     st.sampled_from(["ours", "published"]),

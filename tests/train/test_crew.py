@@ -9,6 +9,7 @@ from multiprocessing import active_children, get_context, resource_tracker
 
 import pytest
 
+from executed import alive
 from walkback.train import crew
 from walkback.train.crew import Crew, Lost, start_worker
 
@@ -28,14 +29,6 @@ def doubles(tell, *_):
 
 def dies_at_once(*_):
     os.kill(os.getpid(), signal.SIGKILL)
-
-
-def alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return True
 
 
 @pytest.fixture(params=["first worker", "later worker"])

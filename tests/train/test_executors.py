@@ -46,7 +46,7 @@ ROOT = Path(__file__).parents[2]
 def serial(tmp_path_factory):
     """Four short runs and two longer ones."""
     out = tmp_path_factory.mktemp("serial")
-    return serially([*small(seeds=2, epochs=1), *small(rules=["dfa"], seeds=2, epochs=20)], out)
+    return serially([*small(seeds=2, epochs=1), *small(rules=["dfa"], seeds=2, epochs=10)], out)
 
 
 def same(serial: dict[str, bytes], out: Path) -> bool:
@@ -290,7 +290,7 @@ def script_of(out: Path, configs, **options) -> Path:
 def test_the_script_is_stopped_and_resumed_without_a_scheduler(tmp_path, serial):
     """SIGTERM, then SIGUSR1 as before a time limit: a checkpoint each, and a requeue after the second alone."""
     out = tmp_path / "some runs"  # with a space
-    script = script_of(out, small(rules=["dfa"], seeds=2, epochs=20), per_task=2, time="1:00:00")
+    script = script_of(out, small(rules=["dfa"], seeds=2, epochs=10), per_task=2, time="1:00:00")
     assert "#SBATCH --time=1:00:00" in script.read_text()
     fake = tmp_path / "bin"
     fake.mkdir()

@@ -10,7 +10,19 @@ import sys
 
 import pytest
 
-from executed import assert_none_twice, begun, files, serially, sittings, small, start, train, wait_until, write_data
+from executed import (
+    alive,
+    assert_none_twice,
+    begun,
+    files,
+    serially,
+    sittings,
+    small,
+    start,
+    train,
+    wait_until,
+    write_data,
+)
 from walkback.records.plan_file import find_plans, read_outcome
 
 pytestmark = pytest.mark.ray
@@ -95,14 +107,6 @@ def test_the_driver_killed_then_any_other_executor_goes_on(cluster, tmp_path, se
     assert left, "it was too late: give it more epochs"
     ended_well(start(tmp_path, *WORDS, "--jobs", "2"), out, serial)
     assert set(resumed(out)) == {path.name for path in left}, sittings(out)
-
-
-def alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return True
 
 
 def test_ctrl_c_stops_after_the_step_with_a_checkpoint(cluster, tmp_path, serial):

@@ -12,17 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conftest import small_plan
-from executed import DETERMINISTIC
+from executed import files_of
 from walkback.data import load
 from walkback.errors import WalkbackError
 from walkback.records import load_tensors, read_run
 from walkback.rules import Credits, Rule, register_rule
 from walkback.train import Stopped, Trainer, plan, seed_list, train
 from walkback.train.streams import global_stream, stream
-
-
-def files(path):
-    return {name: (path / name).read_bytes() for name in DETERMINISTIC}
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +32,7 @@ def test_property_same_config_same_bits(rule, tmp_path):
     one = train(config, tmp_path / "one")
     torch.manual_seed(99)  # whatever else the process draws
     two = train(config, tmp_path / "two")
-    assert files(one.path) == files(two.path)
+    assert files_of(one.path) == files_of(two.path)
     assert one.result.status == "finished"
     assert [s.epoch for s in one.snapshots] == [0, 1, 2]
 
@@ -221,7 +217,7 @@ def test_property_stop_anywhere_and_go_on_bit_for_bit(tmp_path):
         except Stopped:
             continue
     assert attempt > 3
-    assert files(parts.path) == files(whole.path)
+    assert files_of(parts.path) == files_of(whole.path)
     assert len(parts.environment.sittings) == attempt + 1
     assert [s.to_step for s in parts.environment.sittings[:-1]] == [s.from_step for s in parts.environment.sittings[1:]]
 
