@@ -3,7 +3,6 @@
 import difflib
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
-from typing import NamedTuple
 
 import torch
 from torch import nn
@@ -16,15 +15,10 @@ from walkback.registry import nearest
 COMPONENTS = ("_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module")
 
 
-class Unwrapped(NamedTuple):
-    """The model inside, and the words for what was around it."""
+def unwrapped(model: nn.Module) -> tuple[nn.Module, list[str]]:
+    """The model without wrappers that only pass it on, and notes on what was around it.
 
-    model: nn.Module
-    notes: tuple[str, ...]
-
-
-def unwrapped(model: nn.Module) -> Unwrapped:
-    """The model without wrappers that only pass it on; refused is what cannot be looked into at all.
+    Refused is what cannot be looked into at all.
 
     Unwrapped are torch.compile's module, DataParallel, DistributedDataParallel and AveragedModel: their forward is that
     of the model inside. A wrapper that is not known stays, because its forward may do more.
@@ -35,7 +29,7 @@ def unwrapped(model: nn.Module) -> Unwrapped:
         around.append(type(model).__name__)
         model = inside
     _check(model)
-    return Unwrapped(model, (f"looked at inside {', '.join(around)}",) if around else ())
+    return model, [f"looked at inside {', '.join(around)}"] if around else []
 
 
 def _inside(model: nn.Module) -> nn.Module | None:
