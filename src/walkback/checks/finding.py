@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any, Literal, NamedTuple, TypeGuard
+from typing import Any, Literal, TypeGuard
 
 from msgspec import field
 
@@ -18,7 +18,7 @@ Limits = Thresholds | Mapping[str, float]  # thresholds, or others that are trie
 
 
 class Interval(Record):
-    """A mean with the ends of its interval; None: not known."""
+    """A mean with the ends of its interval, or between what a number of one seed lies; None: not known."""
 
     value: float | None = None
     low: float | None = None
@@ -32,20 +32,9 @@ class Interval(Record):
         """Whether it is shown to lie below."""
         return self.high is not None and self.high < at
 
-
-class Bounds(NamedTuple):
-    """Between what a number of one seed lies; None: no bound is known."""
-
-    low: float | None
-    high: float | None
-
-    def above(self, limit: float) -> bool:
-        """Whether it is surely above the limit."""
-        return self.low is not None and self.low > limit
-
-    def within(self, limit: float) -> bool:
-        """Whether it is surely not."""
-        return self.high is not None and self.high <= limit
+    def within(self, at: float) -> bool:
+        """Whether it is shown not to lie above."""
+        return self.high is not None and self.high <= at
 
 
 class Finding(Record, kw_only=True):
@@ -86,7 +75,7 @@ def agreed(outcomes: Sequence[Outcome]) -> Outcome:
     return outcomes[0] if outcomes and len(set(outcomes)) == 1 else "open"
 
 
-def on_every_seed(seeds: Sequence[Bounds], limit: float) -> Outcome:
+def on_every_seed(seeds: Sequence[Interval], limit: float) -> Outcome:
     """Fires if every seed is above the limit, passes if none is."""
     return agreed(["fires" if seed.above(limit) else "passes" if seed.within(limit) else "open" for seed in seeds])
 
