@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 
 from walkback.checks import Control, Finding, Judgement, Protocol, SettingValidity, Thresholds, in_order
 from walkback.checks.depth import TASK
+from walkback.checks.finding import listed, points
 from walkback.checks.paired_gain import FEWEST
-from walkback.checks.words import listed, points
 from walkback.records import Evidence, Subject, Training
 
 NAMED = 3  # subjects without controls that are named

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from walkback.audits.given_models import doubts, one_sided, repeated, same_weights, too_few
 from walkback.audits.spine import audit_subjects
 from walkback.checks import DEFAULT, Audit, Protocol, Thresholds
-from walkback.checks.words import by_text, points
+from walkback.checks.finding import by_text, points
 from walkback.errors import BadValue
 from walkback.loops.model_measured import BACKWARD, at_init, guarded, measured, name_of, scored
 from walkback.loops.true_gradient import Asked

@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-from walkback.checks.words import listed
+from walkback.checks.finding import listed
 from walkback.errors import BadValue
 from walkback.records import RunConfig, read_run
 from walkback.records.checkpoint import CHECKPOINTS

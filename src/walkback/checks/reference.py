@@ -10,10 +10,24 @@ import statistics
 from collections.abc import Mapping, Sequence
 
 from walkback.checks.base import Check, Date, register
-from walkback.checks.finding import Finding, Interval, Limits, Outcome, Protocol, known, make_finding, on_every_seed
+from walkback.checks.finding import (
+    Finding,
+    Interval,
+    Limits,
+    Outcome,
+    Protocol,
+    by_text,
+    known,
+    listed,
+    make_finding,
+    on_every_seed,
+    range_words,
+    seeds_words,
+    times_words,
+    where,
+)
 from walkback.checks.published_protocol import Norm, norm, published_reference
 from walkback.checks.thresholds import OURS, PAPER, Limit, Thresholds
-from walkback.checks.words import by_text, listed, range_words, seeds_words, times_words, where
 from walkback.records.evidence import Evidence
 from walkback.records.moment import Moment
 

@@ -10,11 +10,22 @@ import statistics
 from collections.abc import Mapping, Sequence
 
 from walkback.checks.base import Check, Date, register
-from walkback.checks.finding import Finding, Interval, Limits, Outcome, Protocol, agreed, make_finding, on_every_seed
+from walkback.checks.finding import (
+    Finding,
+    Interval,
+    Limits,
+    Outcome,
+    Protocol,
+    agreed,
+    make_finding,
+    on_every_seed,
+    seeds_words,
+    times_words,
+    where,
+)
 from walkback.checks.published_protocol import published_scale
 from walkback.checks.stream import growth, growth_over_init, norms_of, odd_norms, since_init
 from walkback.checks.thresholds import OURS, PAPER, Limit, Thresholds
-from walkback.checks.words import seeds_words, times_words, where
 from walkback.records.evidence import Evidence
 from walkback.records.moment import Moment
 

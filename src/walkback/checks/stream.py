@@ -4,8 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
-from walkback.checks.finding import Interval, known
-from walkback.checks.words import by_text
+from walkback.checks.finding import Interval, by_text, known
 from walkback.records.evidence import Evidence
 from walkback.records.moment import Moment
 

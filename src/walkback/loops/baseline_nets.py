@@ -22,7 +22,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from walkback.checks.words import listed
+from walkback.checks.finding import listed
 from walkback.errors import BadValue, WalkbackError
 from walkback.probes.copy_model import copy_of_model
 from walkback.probes.unwrap import find_blocks

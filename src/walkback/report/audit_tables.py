@@ -8,7 +8,7 @@ from typing import TypeVar
 from rich.text import Text
 
 from walkback.checks import Accuracy, Audit, Finding, Interval, Judgement, Protocol, check_named, in_order
-from walkback.checks.words import listed
+from walkback.checks.finding import listed
 from walkback.plain import one_line
 from walkback.records import BaselineName, Run, sittings_of
 from walkback.report.answers import (

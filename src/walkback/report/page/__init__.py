@@ -20,7 +20,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from walkback.checks import LIMITS, Audit
-from walkback.checks.words import listed
+from walkback.checks.finding import listed
 from walkback.files import make_folder, write_whole
 from walkback.report.answers import GLYPHS, SEVERITY, answer_words, value_words
 from walkback.report.audit_tables import KEYS, accuracy

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from walkback.checks import Audit, Finding, Outcome, Thresholds, check_named, in_order
-from walkback.checks.words import listed, seeds_words
+from walkback.checks.finding import listed, seeds_words
 from walkback.records import RunConfig, Subject, sittings_of
 from walkback.records.card import Card
 from walkback.report.answers import answers, effort_words, gains_words, most_serious_first, remedy, sentence
