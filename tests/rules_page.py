@@ -8,7 +8,7 @@ import textwrap
 from pathlib import Path
 
 from walkback.report.cards import cards_table
-from walkback.report.harmless import for_markdown
+from walkback.report.writing import for_markdown
 from walkback.rules import RULES
 from walkback.rules.docstrings import split
 

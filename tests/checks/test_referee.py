@@ -24,7 +24,7 @@ from walkback.audits import judge_paths
 from walkback.audits.controls import control_bp, control_random
 from walkback.checks import DEFAULT, Audit, judge
 from walkback.records import read_log
-from walkback.report.verdicts import intervals_words
+from walkback.report.audit_words import intervals_words
 
 DEPTH = 3
 NO_COSINES: dict[str, Any] = dict.fromkeys(

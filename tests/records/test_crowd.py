@@ -29,9 +29,9 @@ from walkback.records import (
     subject_names,
     subjects_of_runs,
 )
-from walkback.records.config_keys import setting_of, subject_of
+from walkback.records.config_names import setting_of, subject_of
+from walkback.report.audit_words import print_audit
 from walkback.report.tables import Table, table_text
-from walkback.report.verdicts import print_audit
 from walkback.train import plan
 
 ROOT = Path(__file__).parents[2]

@@ -25,9 +25,9 @@ from walkback.report.answers import (
     value_of,
 )
 from walkback.report.case import Case, variant_words
-from walkback.report.fitting import literal
 from walkback.report.layers import gain_cell, measured_table
 from walkback.report.tables import Cell, Column, Stat, Table
+from walkback.report.writing import literal
 from walkback.version import own_version
 
 T = TypeVar("T")

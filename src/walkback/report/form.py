@@ -26,10 +26,10 @@ from walkback.report.audit_tables import (
     trained_with,
 )
 from walkback.report.case import Case, gammas_of, net_sizes
-from walkback.report.harmless import for_markdown
 from walkback.report.layers import baselines_table, layers_table, mean_null
 from walkback.report.pitfalls import pitfalls
 from walkback.report.tables import Stat, Table, with_n
+from walkback.report.writing import for_markdown
 from walkback.rules import rule_words
 
 BLANK = "____"
