@@ -29,7 +29,7 @@ def audit_subjects(
     only: Collection[str] | None = None,
     alone: str = RECORDS_ALONE,
     note: Note = lambda *_: None,
-    processes: int = 0,
+    processes: int | None = 0,
 ) -> Audit:
     """Judge subjects, find their controls among them, and say which answers count.
 
@@ -37,7 +37,7 @@ def audit_subjects(
     only       names of the subjects that are shown, in this order; all but the control of noise where it is not given
     alone      what is said where there are no controls
     note       hears what is being done, how much of it, and of how much
-    processes  so many judge where runs are many; they do not know what was registered in this process
+    processes  so many judge where runs are many (None: one per core); they do not know what was registered in this one
     """
     _name_apart(subjects)
     judgements = _judged(subjects, thresholds, protocol, runs, note, processes)
@@ -121,15 +121,16 @@ def _setting_name(group: Sequence[Subject]) -> str:
 
 def _judged(
     subjects: Sequence[Subject], thresholds: Thresholds, protocol: Protocol, runs: Sequence[Run], note: Note,
-    processes: int,
+    processes: int | None,
 ) -> dict[str, Judgement]:  # fmt: skip
     """Each subject's judgement, by name; if a run cannot be true, the first such run by name is refused."""
     used = {run.path for subject in subjects for runs in (subject.runs, *subject.baselines.values()) for run in runs}
-    processes = processes if len(runs) >= MANY else 0
     found: dict[str, Judgement] = {}
     done = 0
     try:
-        for share, judgements in _by_processes(_shares(subjects), thresholds, protocol, processes):
+        for share, judgements in _by_processes(
+            _shares(subjects), thresholds, protocol, processes if len(runs) >= MANY else 0
+        ):
             found |= {subject.name: each for subject, each in zip(share, judgements, strict=True)}
             done += sum(len(subject.runs) for subject in share)
             note("judged", done, max(done, len(runs)))
@@ -154,14 +155,14 @@ def _shares(subjects: Sequence[Subject]) -> list[list[Subject]]:
 
 
 def _by_processes(
-    shares: Sequence[list[Subject]], thresholds: Thresholds, protocol: Protocol, processes: int
+    shares: Sequence[list[Subject]], thresholds: Thresholds, protocol: Protocol, processes: int | None
 ) -> Iterator[tuple[list[Subject], list[Judgement]]]:
     """Every share with its judgements. What a lost process had, and what a process could not read, is done here."""
     left = dict(enumerate(shares))
-    if processes:
-        from walkback.train.crew import Crew, Lost
+    if processes != 0:
+        from walkback.train.crew import Crew, Lost, usual_count
 
-        with Crew(_judging, thresholds, protocol, jobs=processes) as crew:
+        with Crew(_judging, thresholds, protocol, jobs=usual_count() if processes is None else processes) as crew:
             for (number, share), judgements in crew.do(enumerate(shares)):
                 if judgements is not None and not isinstance(judgements, Lost):
                     del left[number]

@@ -34,11 +34,9 @@ from walkback.plain import lines, seen
 
 def _read(by: Callable[..., Any], paths: tuple[Path, ...], judging: Judging, **more: Any) -> Any:
     """What a reader of the rooms makes of these folders and files, on all cores."""
-    from walkback.train.crew import usual_count
-
     given = judging.given()
     with progress() as note:
-        return by(*paths, **given, note=note, processes=usual_count(), **more)
+        return by(*paths, **given, note=note, processes=None, **more)
 
 
 @app.command
