@@ -28,10 +28,9 @@ from walkback.probes import feedback_null, net_precision, observe, quantities
 from walkback.rules import RULES, Batch, Clock, Rule, make_rule
 from walkback.rules.layerwise import LayerFeedback
 from walkback.train import cores, plan
-from walkback.train.adamw import AdamW
 from walkback.train.environment import keep_memory
 from walkback.train.streams import stream
-from walkback.train.trainer import Trainer
+from walkback.train.trainer import AdamW, Trainer
 from watching import ratios as watch_ratios
 
 BATCH, WIDTH, DEPTH, CLASSES, SHAPE = 128, 256, 4, 10, (3, 32, 32)

@@ -8,8 +8,8 @@ import textwrap
 from pathlib import Path
 
 from walkback.report.cards import cards_table
-from walkback.report.harmless import for_markdown
-from walkback.rules import RULES, RuleWords
+from walkback.report.writing import for_markdown
+from walkback.rules import RULES
 from walkback.rules.docstrings import split
 
 PAGE = Path(__file__).parents[1] / "docs/rules-and-nets.md"
@@ -19,14 +19,14 @@ REQUIRED = ("needs", "normalize", "embedding", "readout", "differs", "source")
 FORMULA = ("credit", "update")  # a rule states one of them, or both
 
 
-def stated(rule: str) -> RuleWords:
+def stated(rule: str) -> dict[str, str]:
     """The docstring of a rule in parts."""
     return split(RULES.get(rule).__doc__ or "")
 
 
 def lacking(rule: str) -> list[str]:
     """What a rule's docstring should state and does not."""
-    parts = stated(rule).parts
+    parts = stated(rule)
     formula = [] if any(name in parts for name in FORMULA) else [" or ".join(FORMULA)]
     return [*formula, *(name for name in REQUIRED if not parts.get(name))]
 
@@ -39,10 +39,10 @@ def entries(rules: list[str]) -> str:
 def _entry(rule: str) -> str:
     """Its formula is the update where it states one: a credit is then only for probes."""
     words = stated(rule)
-    formula = "update" if "update" in words.parts else "credit"
-    lines = [f"#### {rule}", "", _wrapped(_sentence(words.summary)), ""]
-    shown = [part for part in (formula, "learns", "source") if part in words.parts]
-    lines += [_wrapped(f"- *{part}*: {_sentence(words.parts[part])}", "  ") for part in shown]
+    formula = "update" if "update" in words else "credit"
+    lines = [f"#### {rule}", "", _wrapped(_sentence(words["summary"])), ""]
+    shown = [part for part in (formula, "learns", "source") if part in words]
+    lines += [_wrapped(f"- *{part}*: {_sentence(words[part])}", "  ") for part in shown]
     return "\n".join(lines)
 
 

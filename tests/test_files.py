@@ -26,9 +26,9 @@ from walkback.audits import audit_subjects, judge_paths
 from walkback.errors import RecordError, WalkbackError
 from walkback.records import RunFolder, Subject, evidence_of_log, read_run
 from walkback.records.folder import Contents
+from walkback.report.audit_words import print_audit
 from walkback.report.tables import Table, table_text
 from walkback.report.terminal import runs_table, show_run
-from walkback.report.verdicts import print_audit
 
 NASTY = (
     "[/x]", "[red]x[/red]", ":smile:", "a\x1b[31mb", "a\x9b2Jb", "\u202egpj.exe", "a\u200bb", "one\ntwo  ✓ holds",

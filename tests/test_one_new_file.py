@@ -19,7 +19,7 @@ PLANTED = {
 """Vectors whose class is the sign of their sum."""
 
 from walkback.data.base import DATASETS, Split
-from walkback.data.embedded import Embedded
+from walkback.data.cache import Embedded
 
 
 def make():

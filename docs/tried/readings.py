@@ -18,7 +18,7 @@ from walkback.probes import accuracy_and_loss
 from walkback.rules import RULES
 from walkback.rules.ff import ForwardForward
 from walkback.train import Trainer, arithmetic
-from walkback.train.adamw import AdamW
+from walkback.train.trainer import AdamW
 
 SLOW = 0.1  # 1e-4, a tenth of the usual rate
 

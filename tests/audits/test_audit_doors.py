@@ -18,7 +18,7 @@ from walkback.audits import audit_plan, fired_by, judge_paths, rules_audit, spin
 from walkback.audits.controls import BP_EXPECTED, INIT_EXPECTED, RANDOM_EXPECTED, control_init, validity
 from walkback.checks import DEFAULT, Audit, Finding, Judgement
 from walkback.data import DATASETS, Dataset, Split
-from walkback.data.embedded import Embedded
+from walkback.data.cache import Embedded
 from walkback.errors import BadValue, UnknownName, WalkbackError
 from walkback.records import Baseline, Training, export_run, find_runs, read_run
 from walkback.records.looks import Looks, read_looks, write_looks

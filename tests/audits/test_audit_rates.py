@@ -20,7 +20,7 @@ from walkback.records import Effort, Evidence, Moment, RunConfig, find_runs, rea
 from walkback.records.rates import TRIAL_SEED, Choice, ChosenRates, doubled
 from walkback.report.page.reproduce import commands
 from walkback.train import Event, plan, train_all
-from walkback.train.rate_grid import GRID, MOST, beyond
+from walkback.train.configs import GRID, MOST, beyond
 
 NET = {"epochs": 2, "data": "mnist1d-10k", "net_options": {"width": 8, "depth": 4}}
 BEST = {"bp": 3e-3, "bp k=0": 1e-2, "bp k=2": 3e-3, "bp shallow": 1e-2, "dfa": 1e-3, "random": 1e-3}

@@ -328,7 +328,7 @@ def test_error_words_that_do_not_go_together(words, why):
 def test_an_open_finding_comes_with_the_seeds_it_would_take(audited, capsys):
     from rich.console import Console
 
-    from walkback.report.verdicts import print_audit
+    from walkback.report.audit_words import print_audit
 
     found, _, _ = audited(World(SHARP | {"dfa": (0.0, 0.0, 0.015)}), seeds=3)
     print_audit(found, Console(width=200))

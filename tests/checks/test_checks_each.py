@@ -11,7 +11,7 @@ from scipy import stats
 import test_checks_planted as planted
 from test_checks_planted import INF, NAN, dead, moment, null, ok, precise
 from walkback.checks import DEFAULT, fires_at, first_fired, judge, reference, scale
-from walkback.checks.finding import Finding, stable_range
+from walkback.checks.finding import Finding, Interval, stable_range
 from walkback.checks.paired_gain import mean_interval, two_sided
 from walkback.checks.published_protocol import norm, not_finite
 from walkback.checks.reference import chord
@@ -105,6 +105,10 @@ def test_scale_fires_strictly_above_fifty(top: float, outcome: str) -> None:
     assert found.value == found.low == found.high == top
 
 
+def ends(found: Interval) -> tuple[float | None, float | None]:
+    return found.low, found.high
+
+
 def test_growth_of_known_norms_is_the_one_that_their_bounds_give() -> None:
     """Second implementation: norms by layer, of which each may be unknown."""
     draw = random.Random(0)
@@ -120,7 +124,7 @@ def test_growth_of_known_norms_is_the_one_that_their_bounds_give() -> None:
 
 def test_bounds_of_growth() -> None:
     def of(*norms: float | None) -> tuple[float | None, float | None]:
-        return growth(Moment(hidden_norms=list(norms)))
+        return ends(growth(Moment(hidden_norms=list(norms))))
 
     assert of(2.0, 6.0, 3.0) == (3.0, 3.0)
     low, high = of(1.0, None, 1e4)
@@ -135,9 +139,9 @@ def test_bounds_of_growth() -> None:
     assert of(1.0, NAN, 3.0, 9.0) == (3.0, None)
     assert of(1.0, INF) == (None, None)
     assert of(5e-324, None, 1.7e308)[0] == pytest.approx(math.exp(700), rel=1e-8)
-    assert growth(Moment(hidden_at={0: 2.0, 1: 8.0}, deepest_hidden=1e9)) == (4.0, None)
-    assert growth(Moment(hidden_at={3: 16.0, 1: 1.0})) == (pytest.approx(4.0, rel=1e-8), None)
-    assert growth(Moment()) == (None, None)
+    assert ends(growth(Moment(hidden_at={0: 2.0, 1: 8.0}, deepest_hidden=1e9))) == (4.0, None)
+    assert ends(growth(Moment(hidden_at={3: 16.0, 1: 1.0}))) == (pytest.approx(4.0, rel=1e-8), None)
+    assert ends(growth(Moment())) == (None, None)
 
 
 # --- scale of a plain net -------------------------------------------------------------------------------------------
@@ -166,7 +170,7 @@ def test_growth_over_init_agrees_with_the_formula() -> None:
 
 def test_bounds_of_growth_over_init() -> None:
     def of(now: list[float | None], start: list[float | None] | None) -> tuple[float | None, float | None]:
-        return growth_over_init(Moment(hidden_norms=now), None if start is None else Moment(hidden_norms=start))
+        return ends(growth_over_init(Moment(hidden_norms=now), None if start is None else Moment(hidden_norms=start)))
 
     assert of([1.0, 2.0], None) == (None, None)
     assert of([1.0, 2.0], [1.0, None]) == (None, None)
@@ -286,18 +290,18 @@ def test_a_plain_net_is_dated_against_its_init() -> None:
 
 def test_growth_of_the_blocks_own_inputs_goes_before_the_norms() -> None:
     norms = [1.0, 2.0, 900.0]
-    assert growth(Moment(hidden_norms=norms, growth=[2.0, 1.5])) == (2.0, 2.0)
-    assert growth(Moment(growth=[0.5, 0.25])) == (0.5, 0.5)
+    assert ends(growth(Moment(hidden_norms=norms, growth=[2.0, 1.5]))) == (2.0, 2.0)
+    assert ends(growth(Moment(growth=[0.5, 0.25]))) == (0.5, 0.5)
     for unknown in (None, NAN, INF, 0.0):
-        assert growth(Moment(hidden_norms=norms, growth=[2.0, unknown])) == (2.0, None)
-    assert growth(Moment(hidden_norms=norms, growth=[None, None])) == (None, None)
+        assert ends(growth(Moment(hidden_norms=norms, growth=[2.0, unknown]))) == (2.0, None)
+    assert ends(growth(Moment(hidden_norms=norms, growth=[None, None]))) == (None, None)
 
 
 def test_growth_of_the_blocks_own_inputs_over_init() -> None:
     now, begun = Moment(growth=[6.0, 3.0]), Moment(growth=[2.0, 3.0])
-    assert growth_over_init(now, begun) == (3.0, 3.0)
-    assert growth_over_init(now, None) == (None, None)
-    assert growth_over_init(now, Moment(hidden_norms=[1.0, 1.0, 1.0])) == (None, None)
+    assert ends(growth_over_init(now, begun)) == (3.0, 3.0)
+    assert ends(growth_over_init(now, None)) == (None, None)
+    assert ends(growth_over_init(now, Moment(hidden_norms=[1.0, 1.0, 1.0]))) == (None, None)
     for unknown in (None, NAN, 0.0):
-        assert growth_over_init(now, Moment(growth=[unknown, 3.0])) == (1.0, None)
-        assert growth_over_init(Moment(growth=[6.0, unknown]), begun) == (3.0, None)
+        assert ends(growth_over_init(now, Moment(growth=[unknown, 3.0]))) == (1.0, None)
+        assert ends(growth_over_init(Moment(growth=[6.0, unknown]), begun)) == (3.0, None)

@@ -24,9 +24,9 @@ from walkback.checks import (
     scale,
 )
 from walkback.checks.base import GENERIC, Unknown, register
+from walkback.checks.finding import times_words
 from walkback.checks.thresholds import LIMITS as KNOWN_LIMITS
 from walkback.checks.thresholds import Limit, completed
-from walkback.checks.words import times_words
 from walkback.errors import BadValue, RecordError
 
 subject, plain = partial(planted.subject, seeds=3), partial(planted.plain, seeds=3)

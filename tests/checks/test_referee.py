@@ -26,7 +26,7 @@ from walkback.audits.spine import audit_subjects
 from walkback.checks import DEFAULT, Audit, judge
 from walkback.errors import WalkbackError
 from walkback.records import Reading, Subject, read_log
-from walkback.report.verdicts import intervals_words
+from walkback.report.audit_words import intervals_words
 
 DEPTH = 3
 NO_COSINES: dict[str, Any] = dict.fromkeys(

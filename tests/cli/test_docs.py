@@ -188,7 +188,7 @@ def test_golden_the_readmes_table_is_what_its_audit_prints():
     from rich.console import Console
 
     from walkback.checks import Audit
-    from walkback.report.verdicts import print_audit
+    from walkback.report.audit_words import print_audit
 
     audit = Audit.read(ROOT / "results/mnist1d-demo")
     printed = io.StringIO()

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from walkback.data import DATASETS, Dataset, cache, fetch, is_cached, load
-from walkback.data.embedded import Embedded
+from walkback.data.cache import Embedded
 from walkback.data.sets import digits
 
 QUIET = lambda _: None  # noqa: E731

@@ -14,7 +14,7 @@ from own_audits import records
 from walkback.errors import BadValue, RecordError
 from walkback.records.loop_training import find_loop_trainings, read_loops
 from walkback.records.rates import TRIAL_SEED
-from walkback.train.rate_grid import GRID
+from walkback.train.configs import GRID
 
 VALIDATION = [loops.samples(200, 3)]
 

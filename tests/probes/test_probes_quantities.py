@@ -25,9 +25,9 @@ from walkback.probes import (
     precision,
     quantities,
 )
-from walkback.probes.copy_model import copy_of_model
 from walkback.probes.observe import one_pass
 from walkback.probes.precision import against_double
+from walkback.probes.unwrap import copy_of_model
 from walkback.records import Cosine, Precision
 from walkback.rules import Rule, make_rule
 

@@ -22,16 +22,16 @@ from walkback.records import (
     Baseline,
     RunConfig,
     baselines,
+    config_names,
     find_runs,
     folder,
     half,
     read_run,
-    subject_names,
     subjects_of_runs,
 )
-from walkback.records.config_keys import setting_of, subject_of
+from walkback.records.config_names import setting_of, subject_of
+from walkback.report.audit_words import print_audit
 from walkback.report.tables import Table, table_text
-from walkback.report.verdicts import print_audit
 from walkback.train import plan
 
 ROOT = Path(__file__).parents[2]
@@ -84,20 +84,20 @@ def runs(crowd, tmp_path) -> Path:
 
 def dumb_names(configs):
     """Every config held against every other of its label."""
-    flat = [subject_names._flat(config) for config in configs]
-    usual = subject_names._usual(flat)
+    flat = [config_names._flat(config) for config in configs]
+    usual = config_names._usual(flat)
 
     def differs(key, own, alike):
-        source = "net" if key.startswith("net:") else subject_names.IMPLIED.get(key)
+        source = "net" if key.startswith("net:") else config_names.IMPLIED.get(key)
         held_against = [other for other in alike if source is None or other.get(source) == own.get(source)]
         return any(other.get(key) != own[key] for other in held_against) and usual.get(key) != repr(own[key])
 
     names = []
     for config, own in zip(configs, flat, strict=True):
         alike = [other for c, other in zip(configs, flat, strict=True) if c.label() == config.label()]
-        traits = [subject_names._words(key, value) for key, value in own.items() if differs(key, own, alike)]
-        names.append(subject_names.BETWEEN.join([config.label(), *traits]))
-    return [n if names.count(n) == 1 else subject_names._whole(n, c) for n, c in zip(names, configs, strict=True)]
+        traits = [config_names._words(key, value) for key, value in own.items() if differs(key, own, alike)]
+        names.append(config_names.BETWEEN.join([config.label(), *traits]))
+    return [n if names.count(n) == 1 else config_names._whole(n, c) for n, c in zip(names, configs, strict=True)]
 
 
 def alike(one, other, **anything):

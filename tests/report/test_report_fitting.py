@@ -10,10 +10,10 @@ from report_material import config, write_run
 from test_report_tables import DEMO
 from walkback.checks import Audit
 from walkback.records import read_run
-from walkback.report.fitting import print_whole
+from walkback.report.audit_words import print_audit
 from walkback.report.tables import Stat, Table, print_table
 from walkback.report.terminal import runs_table, show_run
-from walkback.report.verdicts import print_audit
+from walkback.report.writing import print_whole
 
 LONG = "my_rules/experiments/very_long_name.py:DirectFeedbackAlignmentWithMomentum λ=0.01 constant rate"
 

@@ -43,12 +43,12 @@ def forms(*paths: Path) -> list[Form]:
 
 def rows(form: Form, section: str) -> dict[str, str | None]:
     (found,) = [s for s in form.sections if s.title == section]
-    return {row.label: row.value for row in found.rows}
+    return {label: value for label, value, _ in found.rows}
 
 
 def why(form: Form, section: str, label: str) -> str:
     (found,) = [s for s in form.sections if s.title == section]
-    return next(row.why for row in found.rows if row.label == label)
+    return next(why for name, _, why in found.rows if name == label)
 
 
 class Answered(NamedTuple):
@@ -65,9 +65,9 @@ def answers(form: Form) -> dict[str, Answered]:
              "Student": "interval", "values of its blocks": "gamma", "without its blocks": "shallow",
              "own learning rate": "rates", "symptoms": "symptoms"}  # fmt: skip
     (found,) = [s for s in form.sections if s.title == "Pitfalls"]
-    keys = [next(key for word, key in words.items() if word in q.label) for q in found.rows]
+    keys = [next(key for word, key in words.items() if word in label) for label, *_ in found.rows]
     assert len(set(keys)) == len(found.rows)
-    return {key: Answered(q.value or "not known", q.why) for key, q in zip(keys, found.rows, strict=True)}
+    return {key: Answered(value or "not known", why) for key, (_, value, why) in zip(keys, found.rows, strict=True)}
 
 
 # --- from committed records -----------------------------------------------------------------------------------------
@@ -316,7 +316,9 @@ def test_a_rules_file_is_read_and_never_run(tmp_path):
         f'open({str(tmp_path / "ran")!r}, "w")\nclass Bad:\n    """Words.\n\n    credit  a_l = 1\n    """\n'
     )
     digest = hashlib.sha256(file.read_bytes()).hexdigest()[:16]
-    assert rule_words(f"{file}:Bad", digest).parts == rule_words(str(file), digest).parts == {"credit": "a_l = 1"}
+    found = rule_words(f"{file}:Bad", digest)
+    assert found == rule_words(str(file), digest)
+    assert found == {"credit": "a_l = 1", "summary": "Words.", "text": "Words. credit a_l = 1"}
     assert not (tmp_path / "ran").exists()
 
 

@@ -30,10 +30,10 @@ from walkback.cli import app, main
 from walkback.errors import WalkbackError
 from walkback.records import Cosine, Evidence, Moment, Subject, Training
 from walkback.report.case import Case
-from walkback.report.harmless import clean
 from walkback.report.page import _environment, only_seen, page, piece, view, write_page
 from walkback.report.page.markup import prose, tag
 from walkback.report.page.reproduce import commands
+from walkback.report.writing import clean
 from walkback.train import plan
 
 VOID = {"br", "col", "hr", "link", "meta", "path", "rect"}

@@ -13,7 +13,7 @@ from walkback.cli import main
 from walkback.errors import WalkbackError
 from walkback.records import Baseline, Cosine, Evidence, Moment, Null, Precision, Training
 from walkback.records.card import Card, cards_beside, read_cards, write_cards
-from walkback.records.subject_names import subject_names
+from walkback.records.config_names import subject_names
 from walkback.report.answers import answers, remedy, sentence
 from walkback.report.case import distinct
 from walkback.report.compare import print_comparison

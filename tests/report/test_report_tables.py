@@ -26,9 +26,9 @@ from walkback.cli import app
 from walkback.errors import WalkbackError
 from walkback.report import latex
 from walkback.report.audit_tables import audit_tables
-from walkback.report.harmless import for_markdown
+from walkback.report.audit_words import print_audit
 from walkback.report.tables import SUFFIXES, Stat, Table, table_text
-from walkback.report.verdicts import print_audit
+from walkback.report.writing import for_markdown
 from walkback.train import plan
 from walkback.version import own_version
 

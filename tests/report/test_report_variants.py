@@ -22,7 +22,7 @@ WORDS = "dfa: normalised per sample; fa: a chain by blocks with the exact top."
 
 @pytest.mark.parametrize("rule", VARIANTS)
 def test_the_first_sentence_of_the_rule_says_it_in_the_same_words(rule):
-    assert VARIANTS[rule] in rule_words(rule).summary
+    assert VARIANTS[rule] in rule_words(rule)["summary"]
     console = Console(file=io.StringIO(), width=120)
     console.print(catalogue(rule))
     assert VARIANTS[rule] in " ".join(console.file.getvalue().split())

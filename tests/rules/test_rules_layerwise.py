@@ -21,8 +21,7 @@ from walkback.probes import observe
 from walkback.probes.update import rule_updates, true_gradients
 from walkback.rules import Batch, make_rule
 from walkback.train import plan, train
-from walkback.train.adamw import AdamW
-from walkback.train.trainer import Trainer
+from walkback.train.trainer import AdamW, Trainer
 
 FAMILY = ["fa-layer", "usf", "frsf", "brsf", "kp", "mirror"]
 each_rule = pytest.mark.parametrize("kind", FAMILY)

@@ -19,7 +19,7 @@ import pytest
 
 from executed import assert_none_twice, begun, files, serially, sittings, small, wait_until
 from walkback.data.base import Split
-from walkback.data.embedded import Embedded
+from walkback.data.cache import Embedded
 from walkback.errors import BadValue, RecordError, UnknownName
 from walkback.records import RunFolder, find_runs
 from walkback.records.plan_file import (

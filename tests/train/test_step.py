@@ -8,7 +8,7 @@ from torch.nn import functional as F
 
 from walkback.nets import make_net
 from walkback.rules import Batch, Credits, Rule, make_rule
-from walkback.train.adamw import AdamW
+from walkback.train.trainer import AdamW
 
 SHAPE, CLASSES, WIDTH, DEPTH = (3, 8, 8), 5, 12, 3
 

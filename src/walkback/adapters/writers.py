@@ -10,7 +10,7 @@ from typing import Any
 from walkback.errors import BadValue, MissingPackage, RecordError
 from walkback.files import is_folder, keep_old
 from walkback.records.readers.watch_log import UPDATE, WatchHeader, WatchLook
-from walkback.report.harmless import csv_line
+from walkback.report.writing import csv_line
 
 NET = "net"
 COLUMNS = ("step", "block", "quantity", "value", "status")

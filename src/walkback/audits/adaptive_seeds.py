@@ -5,8 +5,8 @@ from pathlib import Path
 
 from walkback.checks import Audit, Finding, Thresholds
 from walkback.checks.depth import CONFIDENCE
+from walkback.checks.finding import listed
 from walkback.checks.sequential import margin_words, seeds_advice, seeds_needed, wanting, with_looks
-from walkback.checks.words import listed
 from walkback.records import Moment
 from walkback.records.looks import Looks, all_looks, read_looks, write_looks
 

@@ -16,11 +16,11 @@ from walkback.audits.rules_audit import audit_plan, looks_for
 from walkback.audits.trials import check_free, grid_of, longer, opponents, rates_in, trial
 from walkback.data import load
 from walkback.records import RunConfig, find_runs, read_head, sittings_of
-from walkback.records.config_keys import hash_with
+from walkback.records.config_names import hash_with
 from walkback.records.rates import ANY_RATE, NOTHING_TRIED, TRIAL_SEED, TRIALS
-from walkback.report.numbers import duration
+from walkback.report.writing import duration
 from walkback.train import Trainer, arithmetic, cores
-from walkback.train.rate_grid import MOST, beyond
+from walkback.train.configs import MOST, beyond
 
 STEPS = 5  # that are timed, of each net
 PATIENCE = 3.0  # seconds: a net that was not timed by then is taken to need the mean of the others

@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 
 from walkback.checks import Control, Finding, Judgement, Protocol, SettingValidity, Thresholds, in_order
 from walkback.checks.depth import TASK
+from walkback.checks.finding import listed, points, seeds_words
 from walkback.checks.gamma import blocks_of
 from walkback.checks.paired_gain import FEWEST, stopped
-from walkback.checks.words import listed, points, seeds_words
 from walkback.records import Evidence, Subject, Training
 
 NAMED = 3  # subjects without controls that are named
@@ -76,7 +76,8 @@ def _whole(control: Control, subject: Subject, protocol: Protocol) -> Control:
 
 
 def _has_cosines(seed: Training) -> bool:
-    return blocks_of(seed.final).known is not None
+    values, _ = blocks_of(seed.final)
+    return bool(values) and None not in values
 
 
 def _inits(subject: Subject) -> Sequence[Training]:

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from walkback.checks.words import seeds_words
+from walkback.checks.finding import seeds_words
 from walkback.probes.inputs import tensors_of
 from walkback.probes.unwrap import find_blocks
 from walkback.records import Moment, Training

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from walkback.audits.given_models import doubts, one_sided, repeated, same_weights, too_few
 from walkback.audits.spine import audit_subjects
 from walkback.checks import DEFAULT, Audit, Protocol, Thresholds
-from walkback.checks.words import by_text, points
+from walkback.checks.finding import by_text, points
 from walkback.errors import BadValue
 from walkback.loops.model_measured import BACKWARD, at_init, guarded, measured, name_of, scored
 from walkback.loops.true_gradient import Asked
@@ -84,8 +84,8 @@ def audit(
     if isinstance(credits, str) and credits != BACKWARD:
         raise BadValue(f"credits={credits!r} is not known", 'give a function, or credits="backward"')
     opened = {seed: unwrapped(one) for seed, one in _by_seed(model).items()}
-    notes = [(str(seed), note) for seed, each in opened.items() for note in each.notes]
-    models = {seed: each.model for seed, each in opened.items()}
+    notes = [(str(seed), note) for seed, (_, found) in opened.items() for note in found]
+    models = {seed: inside for seed, (inside, _) in opened.items()}
     same = repeated(models)
     notes += [(str(seed), f"the same model as seed {other}, counted once") for seed, other in same.items()]
     if accuracy is not None and metric is not None:
@@ -188,7 +188,7 @@ def _inits(init: Models | Callable[[int], nn.Module] | None, seeds: Sequence[int
 
 def _begun(start: nn.Module, trained: nn.Module, seed: int, task: Task, asked: Asked) -> Moment:
     """What is measured of a model at init, which must be the same net and not the trained one."""
-    start = unwrapped(start).model
+    start, _ = unwrapped(start)
     if same_weights(list(start.parameters()), list(trained.parameters())):
         raise BadValue(
             f"the model given as init of seed {seed} has the weights of the trained one",

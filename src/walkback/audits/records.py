@@ -39,7 +39,7 @@ def judge_paths(
     thresholds: Thresholds | None = None,
     protocol: Protocol | None = None,
     note: Note = lambda *_: None,
-    processes: int = 0,
+    processes: int | None = 0,
 ) -> Audit:
     """Judge run folders, trainings of loops, and logs, however incomplete; nothing is trained or measured.
 

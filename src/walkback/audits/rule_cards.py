@@ -39,8 +39,8 @@ from walkback.probes.update import alignment
 from walkback.records import Card, RunConfig, Transport, find_runs, read_run
 from walkback.records.card import read_cards, write_cards
 from walkback.rules import START, Batch, Clock, Rule, make_rule, rule_source
-from walkback.train.adamw import AdamW
 from walkback.train.environment import arithmetic
+from walkback.train.trainer import AdamW
 
 NET, SHAPE, CLASSES = "resmlp", (24,), 6
 WIDTH, WIDE = 96, 256  # wide: for a rule that runs the net some twenty to sixty times per step

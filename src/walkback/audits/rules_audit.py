@@ -25,7 +25,7 @@ from walkback.records import (
     subjects_of_runs,
 )
 from walkback.records.card import read_cards
-from walkback.records.config_keys import setting_of
+from walkback.records.config_names import setting_of
 from walkback.records.looks import read_looks
 from walkback.records.rates import NOTHING_TRIED, TRIAL_SEED, ChosenRates
 from walkback.train import Event, Trainer, arithmetic, deep_probes, plan, train_all

@@ -7,7 +7,6 @@ answer stands, and nobody knows whether a failure would have been seen.
 """
 
 from collections.abc import Callable, Collection, Iterator, Sequence
-from typing import NamedTuple
 
 from walkback.audits.controls import controls_of, reference_name, validity
 from walkback.checks import DEFAULT, Audit, Control, Judgement, Protocol, SettingValidity, Thresholds, judge
@@ -30,7 +29,7 @@ def audit_subjects(
     only: Collection[str] | None = None,
     alone: str = RECORDS_ALONE,
     note: Note = lambda *_: None,
-    processes: int = 0,
+    processes: int | None = 0,
 ) -> Audit:
     """Judge subjects, find their controls among them, and say which answers count.
 
@@ -38,7 +37,7 @@ def audit_subjects(
     only       names of the subjects that are shown, in this order; all but the control of noise where it is not given
     alone      what is said where there are no controls
     note       hears what is being done, how much of it, and of how much
-    processes  so many judge where runs are many; they do not know what was registered in this process
+    processes  so many judge where runs are many (None: one per core); they do not know what was registered in this one
     """
     _name_apart(subjects)
     judgements = _judged(subjects, thresholds, protocol, runs, note, processes)
@@ -120,30 +119,20 @@ def _setting_name(group: Sequence[Subject]) -> str:
 # --- judging, by several processes where runs are many ----------------------------------------------------------------
 
 
-class _Task(NamedTuple):
-    """What one process judges."""
-
-    subjects: list[Subject]
-    thresholds: Thresholds
-    protocol: Protocol
-
-    def done(self) -> list[Judgement]:
-        return [judge(subject.evidence, self.thresholds, self.protocol) for subject in self.subjects]
-
-
 def _judged(
     subjects: Sequence[Subject], thresholds: Thresholds, protocol: Protocol, runs: Sequence[Run], note: Note,
-    processes: int,
+    processes: int | None,
 ) -> dict[str, Judgement]:  # fmt: skip
     """Each subject's judgement, by name; if a run cannot be true, the first such run by name is refused."""
     used = {run.path for subject in subjects for runs in (subject.runs, *subject.baselines.values()) for run in runs}
-    tasks = [_Task(group, thresholds, protocol) for group in _shares(subjects)]
     found: dict[str, Judgement] = {}
     done = 0
     try:
-        for task, judgements in _by_processes(tasks, processes if len(runs) >= MANY else 0):
-            found |= {subject.name: each for subject, each in zip(task.subjects, judgements, strict=True)}
-            done += sum(len(subject.runs) for subject in task.subjects)
+        for share, judgements in _by_processes(
+            _shares(subjects), thresholds, protocol, processes if len(runs) >= MANY else 0
+        ):
+            found |= {subject.name: each for subject, each in zip(share, judgements, strict=True)}
+            done += sum(len(subject.runs) for subject in share)
             note("judged", done, max(done, len(runs)))
         for run in runs:
             if run.path not in used:
@@ -165,26 +154,31 @@ def _shares(subjects: Sequence[Subject]) -> list[list[Subject]]:
     return shares
 
 
-def _by_processes(tasks: Sequence[_Task], processes: int) -> Iterator[tuple[_Task, list[Judgement]]]:
-    """Every task with what came of it. What a lost process had, and what a process could not read, is done here."""
-    left = dict(enumerate(tasks))
-    if processes:
-        from walkback.train.crew import Crew, Lost
+def _by_processes(
+    shares: Sequence[list[Subject]], thresholds: Thresholds, protocol: Protocol, processes: int | None
+) -> Iterator[tuple[list[Subject], list[Judgement]]]:
+    """Every share with its judgements. What a lost process had, and what a process could not read, is done here."""
+    left = dict(enumerate(shares))
+    if processes != 0:
+        from walkback.train.crew import Crew, Lost, usual_count
 
-        with Crew(_judging, jobs=processes) as crew:
-            for (number, task), judgements in crew.do(enumerate(tasks)):
+        with Crew(_judging, thresholds, protocol, jobs=usual_count() if processes is None else processes) as crew:
+            for (number, share), judgements in crew.do(enumerate(shares)):
                 if judgements is not None and not isinstance(judgements, Lost):
                     del left[number]
-                    yield task, judgements
-    yield from ((task, task.done()) for task in left.values())
+                    yield share, judgements
+    for share in left.values():
+        yield share, [judge(subject.evidence, thresholds, protocol) for subject in share]
 
 
-def _judging(_tell: object) -> Callable[[tuple[int, _Task]], list[Judgement] | None]:
+def _judging(
+    _tell: object, thresholds: Thresholds, protocol: Protocol
+) -> Callable[[tuple[int, list[Subject]]], list[Judgement] | None]:
     """What judges in a process of its own."""
 
-    def judged(numbered: tuple[int, _Task]) -> list[Judgement] | None:
+    def judged(numbered: tuple[int, list[Subject]]) -> list[Judgement] | None:
         try:
-            return numbered[1].done()
+            return [judge(subject.evidence, thresholds, protocol) for subject in numbered[1]]
         except WalkbackError:  # the first by name is refused by the process that has them all
             return None
 

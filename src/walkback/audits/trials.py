@@ -8,12 +8,12 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-from walkback.checks.words import listed
+from walkback.checks.finding import listed
 from walkback.errors import BadValue
 from walkback.records import RunConfig, read_run
 from walkback.records.checkpoint import CHECKPOINTS
 from walkback.records.rates import TRIAL_SEED, TRIALS, Choice, ChosenRates, doubled, find_trials
-from walkback.train.rate_grid import GRID, search
+from walkback.train.configs import GRID, search
 
 HELD_OUT = 0.1
 PROBED = 128  # images: of a trial its accuracy counts and nothing else

@@ -110,8 +110,8 @@ class Watch:
         self._active = _first_rank()
         if not self._active:
             return
-        opened = unwrapped(model)
-        self._model, self._deaf = opened.model, COMPILED if _is_compiled(model) else ""
+        self._model, opened = unwrapped(model)
+        self._deaf = COMPILED if _is_compiled(model) else ""
         found = find_blocks(self._model, blocks)
         self._blocks, names = list(found.values()), list(found)
         with undisturbed(), self._plainly():
@@ -123,7 +123,7 @@ class Watch:
             "name": name, "blocks": names, "residual": residual, "seed": seed, "local": local, "every": every,
             "samples": sum(len(labels) for _, labels in self._task.batches),
             "loss": "cross-entropy per place" if self._task.dense else kind, "at_init": not done,
-            "notes": [*opened.notes, *gathered.notes, *self._task.notes, SCALE_UNKNOWN],
+            "notes": [*opened, *gathered.notes, *self._task.notes, SCALE_UNKNOWN],
         }  # fmt: skip
         with refused("wb.watch", "give another value for it"):
             self._header = WatchHeader.from_plain(about)

@@ -4,11 +4,10 @@ Every file of this folder is imported, and a check in it registers itself.
 """
 
 from walkback.checks.audit import Audit, Control, SettingValidity
-from walkback.checks.base import CHECKS, Check, check_named, in_order
+from walkback.checks.base import CHECKS, Check, FirstFired, check_named, fires_at, first_fired, in_order
 from walkback.checks.chance import chance
-from walkback.checks.dates import FirstFired, fires_at, first_fired
 from walkback.checks.depth import depth
-from walkback.checks.finding import Basis, Finding, Interval, Outcome, Protocol, known
+from walkback.checks.finding import Basis, Finding, Interval, Outcome, Protocol, known, listed
 from walkback.checks.paired_gain import DIGITS
 from walkback.checks.reach import reach
 from walkback.checks.reference import reference
@@ -27,7 +26,6 @@ from walkback.checks.thresholds import (
     load_thresholds,
 )
 from walkback.checks.verdict import Accuracy, Judgement, VerdictName, Verdicts, judge
-from walkback.checks.words import listed
 from walkback.registry import walk
 
 walk(__name__)

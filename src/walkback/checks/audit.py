@@ -115,8 +115,8 @@ class Audit(Record, kw_only=True, dict=True):
         return self.cases[0].evidence
 
     def blocks(self) -> list[dict[str, Any]]:
-        """One row per seed and layer, as `pandas.DataFrame(audit.blocks())` takes it; see `report.blocks`."""
-        found: list[dict[str, Any]] = import_module("walkback.report.blocks").rows(self)
+        """One row per seed and layer, as `pandas.DataFrame(audit.blocks())` takes it; see `report.audit_words`."""
+        found: list[dict[str, Any]] = import_module("walkback.report.audit_words").rows(self)
         return found
 
     def counts(self, subject: str) -> bool:
@@ -180,7 +180,7 @@ class Audit(Record, kw_only=True, dict=True):
 
     def __repr__(self) -> str:
         """Three lines for each subject: its answers, the checks, and why."""
-        words: str = import_module("walkback.report.blocks").in_words(self)
+        words: str = import_module("walkback.report.audit_words").in_words(self)
         return words
 
     __str__ = __repr__

@@ -11,11 +11,22 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 
 from walkback.checks.base import Check, Gain, register
-from walkback.checks.finding import Finding, Limits, Outcome, Protocol, known
+from walkback.checks.finding import (
+    Finding,
+    Limits,
+    Outcome,
+    Protocol,
+    digits,
+    gain_words,
+    known,
+    least_words,
+    listed,
+    seeds_words,
+    typed_words,
+)
 from walkback.checks.paired_gain import FEWEST, Compared, compare, gain_finding, gain_over, stopped
 from walkback.checks.published_protocol import published_depth
 from walkback.checks.thresholds import OURS, PAPER, Limit, Thresholds
-from walkback.checks.words import digits, gain_words, least_words, listed, seeds_words, typed_words
 from walkback.records.evidence import BaselineName, Evidence
 
 NAME, CONFIDENCE = "depth.margin", "depth.confidence"

@@ -20,18 +20,6 @@ TO_BE_EVEN = 5  # seeds
 HALF = 0.5  # credits and updates whose cosines differ by more than this factor do not agree
 
 
-class Blocks(NamedTuple):
-    """The cosines of one seed, block by block; None: not known. `place`: at the output, or of the update."""
-
-    values: list[float | None]
-    place: str
-
-    @property
-    def known(self) -> list[float] | None:
-        """All of them; None if one is missing, or if there is none."""
-        return next(iter(full_table([self.values]) or []), None)
-
-
 def full_table(rows: Sequence[Sequence[float | None]]) -> list[list[float]] | None:
     """Rows as a table; None if one lacks a value or is of another length, or if there is nothing in them."""
     table = [[value for value in row if value is not None] for row in rows]
@@ -51,17 +39,18 @@ def value_of(cosine: Cosine | Reading | None) -> float | None:
     return 0.0 if cosine is not None and cosine.status in ("zero credit", NO_CREDIT) else None
 
 
-def blocks_of(moment: Moment, sizes: bool = False) -> Blocks:
+def blocks_of(moment: Moment, sizes: bool = False) -> tuple[list[float | None], str]:
     """The cosines at the blocks' output, where the credit acts; of the updates where the rule has no credits at all.
 
-    `sizes`: the Frobenius cosines, which see sizes, as those of updates do.
+    By block, None where one is not known; and which of the two they are. `sizes`: the Frobenius cosines, which see
+    sizes, as those of updates do.
     """
     cosines = moment.cosine_out or []
     if cosines and all(c is not None and c.status == NO_CREDIT for c in cosines):
         updates = [value_of(u) for u in moment.measured.get(UPDATE, [])]
         # Blocks that are left out must not make the others look even.
-        return Blocks(updates if len(updates) in (0, len(cosines)) else [*updates, None], "update")
-    return Blocks([*map(value_of, (moment.frobenius if sizes else cosines) or [])], "output")
+        return updates if len(updates) in (0, len(cosines)) else [*updates, None], UPDATE
+    return [*map(value_of, (moment.frobenius if sizes else cosines) or [])], "output"
 
 
 class Gamma(NamedTuple):
@@ -85,9 +74,9 @@ class Gamma(NamedTuple):
 def gamma_of(evidence: Evidence) -> Gamma:
     """The cosines of the final moments."""
     every = [blocks_of(seed.final) for seed in evidence.seeds]
-    reported = any(value is not None for each in every for value in each.values)
-    places = {each.place for each in every if each.known}
-    table = full_table([each.values for each in every]) if len(places) == 1 else None
+    reported = any(value is not None for values, _ in every for value in values)
+    places = {place for values, place in every if full_table([values])}
+    table = full_table([values for values, _ in every]) if len(places) == 1 else None
     return Gamma(table, min(places) if len(places) == 1 else "output", reported)
 
 

@@ -8,11 +8,22 @@ import statistics
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from walkback.checks.finding import Basis, Finding, Limits, Outcome, known, make_finding
+from walkback.checks.finding import (
+    Basis,
+    Finding,
+    Limits,
+    Outcome,
+    known,
+    least_words,
+    listed,
+    make_finding,
+    points,
+    times_words,
+    typed_words,
+)
 from walkback.checks.paired_gain import DIGITS
 from walkback.checks.stream import growth, odd_norms
 from walkback.checks.thresholds import Thresholds
-from walkback.checks.words import least_words, listed, points, times_words, typed_words
 from walkback.records.evidence import Evidence, doubts_of
 from walkback.records.moment import Moment
 from walkback.records.schema import Null

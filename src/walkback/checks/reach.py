@@ -9,10 +9,9 @@ from collections.abc import Mapping
 
 from walkback.checks.base import Check, Gain, register
 from walkback.checks.depth import CONFIDENCE
-from walkback.checks.finding import Finding, Limits, Outcome, Protocol
+from walkback.checks.finding import Finding, Limits, Outcome, Protocol, gain_words, least_words, typed_words
 from walkback.checks.paired_gain import FEWEST, Compared, compare, gain_finding, stopped
 from walkback.checks.thresholds import OURS, Limit, Thresholds
-from walkback.checks.words import gain_words, least_words, typed_words
 from walkback.records.evidence import Evidence, half
 
 NAME = "reach.margin"

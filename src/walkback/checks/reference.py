@@ -10,10 +10,24 @@ import statistics
 from collections.abc import Mapping, Sequence
 
 from walkback.checks.base import Check, Date, register
-from walkback.checks.finding import Bounds, Finding, Limits, Outcome, Protocol, known, make_finding, on_every_seed
+from walkback.checks.finding import (
+    Finding,
+    Interval,
+    Limits,
+    Outcome,
+    Protocol,
+    by_text,
+    known,
+    listed,
+    make_finding,
+    on_every_seed,
+    range_words,
+    seeds_words,
+    times_words,
+    where,
+)
 from walkback.checks.published_protocol import Norm, norm, published_reference
 from walkback.checks.thresholds import OURS, PAPER, Limit, Thresholds
-from walkback.checks.words import by_text, listed, range_words, seeds_words, times_words, where
 from walkback.records.evidence import Evidence
 from walkback.records.moment import Moment
 
@@ -49,13 +63,13 @@ def is_zero(moment: Moment) -> bool:
     return moment.reference is not None and moment.reference.status == "zero gradient"
 
 
-def off_by(moment: Moment) -> Bounds:
+def off_by(moment: Moment) -> Interval:
     """By how much the direction may be off. Precision recorded in an older way may be lost to cancellation: it is no
     lower bound, and accuses nobody."""
     value = chord(moment)
     if is_zero(moment):
-        return Bounds(math.inf, math.inf)
-    return Bounds(None if moment.reference is None else value, value)
+        return Interval(low=math.inf, high=math.inf)
+    return Interval(low=None if moment.reference is None else value, high=value)
 
 
 def _find(evidence: Evidence, thresholds: Thresholds) -> Finding:

@@ -10,11 +10,22 @@ import statistics
 from collections.abc import Mapping, Sequence
 
 from walkback.checks.base import Check, Date, register
-from walkback.checks.finding import Bounds, Finding, Limits, Outcome, Protocol, agreed, make_finding, on_every_seed
+from walkback.checks.finding import (
+    Finding,
+    Interval,
+    Limits,
+    Outcome,
+    Protocol,
+    agreed,
+    make_finding,
+    on_every_seed,
+    seeds_words,
+    times_words,
+    where,
+)
 from walkback.checks.published_protocol import published_scale
 from walkback.checks.stream import growth, growth_over_init, norms_of, odd_norms, since_init
 from walkback.checks.thresholds import OURS, PAPER, Limit, Thresholds
-from walkback.checks.words import seeds_words, times_words, where
 from walkback.records.evidence import Evidence
 from walkback.records.moment import Moment
 
@@ -33,7 +44,7 @@ SAYS = {
 }
 
 
-def grown_by_seed(evidence: Evidence, name: str) -> list[Bounds]:
+def grown_by_seed(evidence: Evidence, name: str) -> list[Interval]:
     """What is compared with the threshold of that name: the growth of a stream, or of a plain net over its init."""
     if name == OVER_INIT:
         return [growth_over_init(seed.final, seed.init) for seed in evidence.seeds]
@@ -55,7 +66,9 @@ def _find(evidence: Evidence, thresholds: Thresholds) -> Finding:
     lows = [g.low for g in judging if g.low is not None]
     highs = [g.high for g in judging if g.high is not None]
     every, exact = bool(lows) and len(lows) == len(judging), bool(highs) and len(highs) == len(judging)
-    cuts: dict[str, Sequence[float | None]] = {name: [end for g in grown for end in g] for name, grown in ways.items()}
+    cuts: dict[str, Sequence[float | None]] = {
+        name: [end for g in grown for end in (g.low, g.high)] for name, grown in ways.items()
+    }
     says = _says(evidence, ways, thresholds)
     if since:
         cuts[SINCE], limit = since, thresholds[SINCE]
@@ -68,7 +81,7 @@ def _find(evidence: Evidence, thresholds: Thresholds) -> Finding:
     )  # fmt: skip
 
 
-def _says(evidence: Evidence, ways: Mapping[str, Sequence[Bounds]], thresholds: Thresholds) -> str:
+def _says(evidence: Evidence, ways: Mapping[str, Sequence[Interval]], thresholds: Thresholds) -> str:
     """What the growth over one block says, whatever the whole training did."""
     name, grown = next(iter(ways.items()))
     outcomes = [on_every_seed(each, thresholds[way]) for way, each in ways.items()]

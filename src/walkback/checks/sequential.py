@@ -21,11 +21,10 @@ from collections.abc import Sequence
 
 from walkback.checks.base import check_named
 from walkback.checks.depth import CONFIDENCE, TO_HOLD
-from walkback.checks.finding import Finding
+from walkback.checks.finding import Finding, points
 from walkback.checks.paired_gain import two_sided
 from walkback.checks.thresholds import OURS, Threshold, Thresholds
 from walkback.checks.verdict import Judgement
-from walkback.checks.words import points
 from walkback.errors import BadValue
 
 LOOKS = (3, 5, 8, 12, 18, 27, 40)

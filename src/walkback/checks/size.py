@@ -19,7 +19,7 @@ SHARE = "size.share"
 
 def _find(evidence: Evidence, thresholds: Thresholds) -> Finding:
     """Passes if the Frobenius cosine is shown to be positive in more than half of the blocks; else it is open."""
-    rows = [blocks_of(seed.final, sizes=True).values for seed in evidence.seeds]
+    rows = [blocks_of(seed.final, sizes=True)[0] for seed in evidence.seeds]
     alike = len({len(row) for row in rows}) == 1
     columns = [[v for v in column if v is not None] for column in zip(*rows, strict=True)] if alike else []
     each = [mean_with(values if len(values) == len(rows) else [], thresholds[CONFIDENCE]) for values in columns]

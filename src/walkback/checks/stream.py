@@ -4,15 +4,14 @@ import math
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
-from walkback.checks.finding import Bounds, known
-from walkback.checks.words import by_text
+from walkback.checks.finding import Interval, by_text, known
 from walkback.records.evidence import Evidence
 from walkback.records.moment import Moment
 
 SHAVE = 1 - 1e-9  # a root is rounded; a bound must not come out above what it bounds
 
 
-def growth(moment: Moment) -> Bounds:
+def growth(moment: Moment) -> Interval:
     """The largest ‖h_{l+1}‖ / ‖h_l‖, between the bounds that the known norms leave.
 
     From ‖h_i‖ to ‖h_j‖ some block grows by at least (‖h_j‖/‖h_i‖)^(1/(j−i)), whatever lies between. There is no upper
@@ -20,30 +19,30 @@ def growth(moment: Moment) -> Bounds:
     zero or not finite counts as unknown, because growth from or to it is no number.
 
     >>> growth(Moment(hidden_norms=[2.0, 6.0, 3.0]))
-    Bounds(low=3.0, high=3.0)
-    >>> low, high = growth(Moment(hidden_norms=[9.0, None, 3600.0]))
-    >>> round(low, 6), high
+    Interval(value=None, low=3.0, high=3.0)
+    >>> found = growth(Moment(hidden_norms=[9.0, None, 3600.0]))
+    >>> round(found.low, 6), found.high
     (20.0, None)
 
     Where growth is recorded block by block, each over what the block itself takes, that is it: what happens between two
     blocks is nobody's growth, so nothing follows from the norms.
 
     >>> growth(Moment(hidden_norms=[2.0, 6.0, 900.0], growth=[3.0, 1.5]))
-    Bounds(low=3.0, high=3.0)
+    Interval(value=None, low=3.0, high=3.0)
     """
     if moment.growth is not None:
         return _largest(moment.growth)
     return _bounds(norms_of(moment), moment)
 
 
-def growth_over_init(moment: Moment, start: Moment | None) -> Bounds:
+def growth_over_init(moment: Moment, start: Moment | None) -> Interval:
     """The growth of a plain net, over what it was at init: r_l(now) / r_l(init) with r_l = ‖h_{l+1}‖ / ‖h_l‖.
 
     That is how q_l = ‖h_l‖ / ‖h_l at init‖ grows from block to block, so it is bounded by what is known of q, as
     growth is by what is known of the norms.
 
     >>> growth_over_init(Moment(hidden_norms=[2.0, 6.0, 3.0]), Moment(hidden_norms=[1.0, 6.0, 1.5]))
-    Bounds(low=2.0, high=2.0)
+    Interval(value=None, low=2.0, high=2.0)
     """
     if moment.growth is not None:
         begun = dict(enumerate((start.growth if start else None) or []))
@@ -53,7 +52,8 @@ def growth_over_init(moment: Moment, start: Moment | None) -> Bounds:
     else:
         found = _bounds(over_init(moment, start), moment)
     # Four divisions leave a rounding error that must not decide at the limit itself.
-    return Bounds(*(None if bound is None else float(f"{bound:.12g}") for bound in found))
+    low, high = (None if bound is None else float(f"{bound:.12g}") for bound in (found.low, found.high))
+    return Interval(low=low, high=high)
 
 
 def over_init(moment: Moment, start: Moment | None) -> dict[int, float]:
@@ -70,10 +70,11 @@ def norms_of(moment: Moment) -> dict[int, float]:
     return {layer: norm for layer, norm in by_layer if norm is not None and 0 < norm < math.inf}
 
 
-def _bounds(sizes: Mapping[int, float], moment: Moment) -> Bounds:
+def _bounds(sizes: Mapping[int, float], moment: Moment) -> Interval:
     """The largest growth of sizes from layer to layer; exact if the size of every layer of the net is known."""
     low = max((_step(before, after) for before, after in pairwise(sizes.items())), default=None)
-    return Bounds(low, low if moment.hidden_norms is not None and len(sizes) == len(moment.hidden_norms) else None)
+    whole = moment.hidden_norms is not None and len(sizes) == len(moment.hidden_norms)
+    return Interval(low=low, high=low if whole else None)
 
 
 def _step(before: tuple[int, float], after: tuple[int, float]) -> float:
@@ -83,11 +84,11 @@ def _step(before: tuple[int, float], after: tuple[int, float]) -> float:
     return math.exp(min(700.0, (math.log(after[1]) - math.log(before[1])) / blocks)) * SHAVE
 
 
-def _largest(ratios: Sequence[float | None]) -> Bounds:
+def _largest(ratios: Sequence[float | None]) -> Interval:
     """The largest known growth; exact if all are known."""
     numbers = [r for r in ratios if known(r) and r > 0]
     low = max(numbers, default=None)
-    return Bounds(low, low if len(numbers) == len(ratios) else None)
+    return Interval(low=low, high=low if len(numbers) == len(ratios) else None)
 
 
 def since_init(evidence: Evidence) -> list[float]:

@@ -14,14 +14,12 @@ from typing import Any, Literal
 
 from msgspec import field, msgpack
 
-from walkback.checks.base import check_named, in_order
-from walkback.checks.dates import FirstFired, first_fired
-from walkback.checks.finding import Finding, Outcome, Protocol, known
+from walkback.checks.base import FirstFired, check_named, first_fired, in_order
+from walkback.checks.finding import Finding, Outcome, Protocol, known, seeds_words
 from walkback.checks.gamma import TO_BE_EVEN, disagreement, gamma_of, standing_of
 from walkback.checks.paired_gain import guessing, stopped
 from walkback.checks.published_protocol import published_verdict
 from walkback.checks.thresholds import Thresholds, default_thresholds
-from walkback.checks.words import seeds_words
 from walkback.records.evidence import Evidence, doubts_of
 from walkback.records.invariants import Broken
 from walkback.records.record import Record

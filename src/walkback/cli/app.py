@@ -111,9 +111,9 @@ def progress() -> Iterator[Callable[[str, int, int], None]]:
 
 def show_audit(audit: Any, out: Path | None, strict: bool, rows: int | None = None) -> int:
     """Print an audit, write its audit.json if a folder is given; the exit status."""
+    from walkback.report.audit_words import print_audit
     from walkback.report.case import variant_words
-    from walkback.report.numbers import relative
-    from walkback.report.verdicts import print_audit
+    from walkback.report.writing import relative
 
     console = make_console()
     print_audit(audit, console, rows, variant_words(run.config for run in audit.runs))
@@ -124,8 +124,8 @@ def show_audit(audit: Any, out: Path | None, strict: bool, rows: int | None = No
 
 def give_table(table: Any, form: str, to: Path | None) -> None:
     """Print a table, or write it as a file."""
-    from walkback.report.numbers import relative
     from walkback.report.tables import print_table, table_text, write_table
+    from walkback.report.writing import relative
 
     if to is not None:
         print(relative(write_table(table, to, form)))
@@ -137,7 +137,7 @@ def give_table(table: Any, form: str, to: Path | None) -> None:
 
 def give_page(audit: Any, to: Path) -> None:
     """Write a page, and say where."""
-    from walkback.report.numbers import relative
+    from walkback.report.writing import relative
 
     console = make_console()
     console.print(f"Page in {relative(audit.to_html(to))}", style="dim", soft_wrap=True)

@@ -52,9 +52,8 @@ def train(
 ) -> int:
     """Train nets by one or more rules and measure every layer. If it is stopped, the same command resumes it."""
     from walkback.audits.records import stopping
-    from walkback.report.fitting import print_whole
-    from walkback.report.numbers import relative
     from walkback.report.terminal import LEGEND, LiveTable, runs_table
+    from walkback.report.writing import print_whole, relative
     from walkback.train import plan, train_all
 
     configs = plan(

@@ -34,11 +34,9 @@ from walkback.plain import lines, seen
 
 def _read(by: Callable[..., Any], paths: tuple[Path, ...], judging: Judging, **more: Any) -> Any:
     """What a reader of the rooms makes of these folders and files, on all cores."""
-    from walkback.train.crew import usual_count
-
     given = judging.given()
     with progress() as note:
-        return by(*paths, **given, note=note, processes=usual_count(), **more)
+        return by(*paths, **given, note=note, processes=None, **more)
 
 
 @app.command
@@ -84,8 +82,8 @@ def compare(
     """Compare two audits: which answers, findings and settings differ, and why. Nothing is trained."""
     from walkback.audits.records import compare_paths
     from walkback.report.compare import print_comparison
-    from walkback.report.numbers import relative
     from walkback.report.page import write_comparison
+    from walkback.report.writing import relative
 
     if open and to is None:
         raise BadValue("--open needs a page", "name one with --to compare.html")
@@ -127,7 +125,7 @@ def form(
     """Fill in the reporting form of a paper from its records. What they do not say stays blank."""
     from walkback.audits.records import audits_of
     from walkback.report.form import fill, rendered, write_form
-    from walkback.report.numbers import relative
+    from walkback.report.writing import relative
 
     audits = _read(audits_of, paths, judging)
     forms = (fill(case, audit) for audit in audits for case in audit.cases)
@@ -158,7 +156,7 @@ def card(
 
     from walkback.audits.rule_cards import cards_of_folder, make_card
     from walkback.report.cards import print_cards
-    from walkback.report.numbers import relative
+    from walkback.report.writing import relative
     from walkback.rules import RULES
 
     if to is not None:
@@ -181,8 +179,8 @@ def show(
 ) -> int:
     """Print one run in full, or a table of the runs in a folder."""
     from walkback.records import find_runs, read_run
-    from walkback.report.fitting import print_whole
     from walkback.report.terminal import LEGEND, runs_csv, runs_table, show_run
+    from walkback.report.writing import print_whole
 
     check_rows(rows)
 
@@ -277,8 +275,8 @@ def status(
     `--executor slurm` write next to them.
     """
     from walkback.records.status import statuses
-    from walkback.report.numbers import relative
     from walkback.report.terminal import print_status, status_text
+    from walkback.report.writing import relative
 
     check_rows(rows)
     if to is not None and format == "text":

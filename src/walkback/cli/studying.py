@@ -105,7 +105,7 @@ def study_draw(
     to: FigureFolder = None,
 ) -> int:
     """Draw the figures of a study, as PDF and PNG, from records. A note names the missing runs."""
-    from walkback.report.numbers import relative
+    from walkback.report.writing import relative
 
     draw, nothing = paper().draw, paper().nothing
     for study, gathered in _gathered(names, which, records):

@@ -22,10 +22,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from walkback.checks.words import listed
+from walkback.checks.finding import listed
 from walkback.errors import BadValue, WalkbackError
-from walkback.probes.copy_model import copy_of_model
-from walkback.probes.unwrap import find_blocks
+from walkback.probes.unwrap import copy_of_model, find_blocks
 from walkback.probes.user_errors import own_line
 
 STATISTICS = ("running_mean", "running_var", "num_batches_tracked")

@@ -64,7 +64,7 @@ def made(job: Job, wanted: Wanted) -> nn.Module:
         raise BadValue(f"{name}({wanted.seed}) raised {own_line(error)}", "fix it") from error
     if not isinstance(model, nn.Module):
         raise BadValue(f"{name}({wanted.seed}) gives a {type(model).__name__}", "let it return an nn.Module")
-    return unwrapped(model).model
+    return unwrapped(model)[0]
 
 
 def parameters_of(model: nn.Module, blocks: Sequence[str]) -> dict[str, nn.Parameter]:
@@ -273,7 +273,7 @@ class OneTraining:
             return
         parameters = [name for name, _ in model.named_parameters()]
         moved = differing(before, after, parameters)
-        another = isinstance(returned, nn.Module) and unwrapped(returned).model is not model
+        another = isinstance(returned, nn.Module) and unwrapped(returned)[0] is not model
         if not moved:
             if part == "none" or (part == "all" and not differing(before, after)):
                 words = "it returned a new model and left the one that it was given as it was" if another else NOTHING

@@ -95,12 +95,12 @@ class ModelScorer:
             double, _ = double_worker(worker, names, worker.still.losses)
             if double is None:
                 return {}
-            for step in steps:
+            for before, taken in steps:
                 with torch.no_grad():
-                    for p, value in zip(double.model.parameters(), step.before, strict=True):
+                    for p, value in zip(double.model.parameters(), before, strict=True):
                         p.copy_(value)
                 double._still = None
-                along, agreeing, _ = against_probe(step.taken, double, samples=COMPARED)
+                along, agreeing, _ = against_probe(taken, double, samples=COMPARED)
                 updates.append(along)
                 halves.append(agreeing)
         return {UPDATE: _means(updates), HALVES: _means(halves)}

@@ -36,10 +36,10 @@ from walkback.records.loop_training import (
     read_loops,
 )
 from walkback.records.rates import TRIAL_SEED, TRIALS, Choice
-from walkback.report.numbers import duration
+from walkback.report.writing import duration
 from walkback.train import seed_list
+from walkback.train.configs import GRID, search
 from walkback.train.crew import Crew, Lost, cores
-from walkback.train.rate_grid import GRID, search
 
 LOG = "training.log"
 PARTS: Sequence[Arm] = (

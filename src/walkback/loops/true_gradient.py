@@ -12,7 +12,6 @@ from torch import Tensor, nn
 
 from walkback.nets.reduction import has_cls_token, reduction_of
 from walkback.probes import Look, Proof, finite_differences, look, precision
-from walkback.probes.copy_model import dtype_of
 from walkback.probes.forward_switches import WithoutDetach
 from walkback.probes.look import CreditFunction
 from walkback.probes.null import Redraw
@@ -21,6 +20,7 @@ from walkback.probes.perturb import Picked, Worker, double_worker, spread
 from walkback.probes.precision import against_double, in_single, reference_of_rows
 from walkback.probes.proof import IN_BATCHES, in_batches, prove
 from walkback.probes.reading import no_precision
+from walkback.probes.unwrap import dtype_of
 from walkback.records import Precision
 
 PROOF_SAMPLES, DOUBLE_SAMPLES = 64, 128

@@ -14,14 +14,13 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from walkback.probes.copy_model import _in_double, bound_elsewhere, cast, copy_of_model
 from walkback.probes.forward_switches import as_trained
 from walkback.probes.hooks import Move, moving, watching
 from walkback.probes.inputs import on_tensors, own_inputs, rows_of, tensors_of
 from walkback.probes.look import gradients_at
 from walkback.probes.outputs import PerSampleLoss, call, per_sample_losses
 from walkback.probes.preserve import undisturbed
-from walkback.probes.unwrap import find_blocks
+from walkback.probes.unwrap import _in_double, bound_elsewhere, cast, copy_of_model, find_blocks
 
 
 class Pass(NamedTuple):

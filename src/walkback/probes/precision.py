@@ -9,7 +9,6 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from walkback.nets import Net
-from walkback.probes.copy_model import cast, copy_of_model, dtype_of
 from walkback.probes.forward_switches import without_autocast
 from walkback.probes.look import Look, look
 from walkback.probes.norms import REFERENCE_BATCH
@@ -17,6 +16,7 @@ from walkback.probes.observe import CHUNK, one_pass, stable_losses
 from walkback.probes.outputs import PerSampleLoss
 from walkback.probes.preserve import undisturbed
 from walkback.probes.reading import no_precision
+from walkback.probes.unwrap import cast, copy_of_model, dtype_of
 from walkback.probes.user_errors import in_a_line
 from walkback.records import Precision
 

@@ -15,11 +15,11 @@ from torch.nn import functional as F
 from walkback.errors import BadValue
 from walkback.nets import Net
 from walkback.nets.reduction import has_cls_token, lift, reduction_of
-from walkback.probes.copy_model import cast, copy_of_model
 from walkback.probes.look import look
 from walkback.probes.outputs import PerSampleLoss
 from walkback.probes.perturb import Worker
 from walkback.probes.reading import missing
+from walkback.probes.unwrap import cast, copy_of_model
 from walkback.records import Reading
 
 LossFrom = Callable[[int, Tensor], Tensor]

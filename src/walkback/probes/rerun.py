@@ -18,13 +18,12 @@ from torch.autograd.graph import GradientEdge, get_gradient_edge
 
 from walkback.errors import BadValue
 from walkback.probes.backward_listener import floating
-from walkback.probes.copy_model import bound_elsewhere, copy_of_model
 from walkback.probes.forward_switches import every_module_called
 from walkback.probes.hooks import BlockHooks
 from walkback.probes.inputs import on_tensors
 from walkback.probes.perturb import shifted
 from walkback.probes.preserve import random_state, undisturbed
-from walkback.probes.unwrap import find_blocks
+from walkback.probes.unwrap import bound_elsewhere, copy_of_model, find_blocks
 from walkback.probes.user_errors import own_line
 
 NEAR = 0.01  # of the slope

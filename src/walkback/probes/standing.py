@@ -219,11 +219,8 @@ class Stretches:
         self.at = begins + self._draw(self._ends - begins)
 
 
-class Movement(NamedTuple):
-    """One step: all parameters of the model before it, and what it took from those of each block."""
-
-    before: list[Tensor]
-    taken: list[list[Tensor]]
+# One step: all parameters of the model before it, and what it took from those of each block.
+Movement = tuple[list[Tensor], list[list[Tensor]]]
 
 
 class Movements:
@@ -259,6 +256,6 @@ class Movements:
         pairs = [list(zip(*both, strict=True)) for both in zip(own, now, strict=True)]
         if all(same_bits(a, b) for block in pairs for a, b in block):
             return
-        self.kept = [*self.kept[:1], *self.kept[1:][-1:], Movement(before, [[a - b for a, b in p] for p in pairs])]
+        self.kept = [*self.kept[:1], *self.kept[1:][-1:], (before, [[a - b for a, b in p] for p in pairs])]
         self._before = None
         self._drawn.next(self._count)

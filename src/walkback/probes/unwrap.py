@@ -1,30 +1,30 @@
-"""The model inside its wrappers (compiled, parallel, averaged), and its blocks by name."""
+"""A stranger's model: inside its wrappers (compiled, parallel, averaged), its blocks by name, and copies of it."""
 
+import copy
 import difflib
+import sys
+from collections import Counter
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
-from typing import NamedTuple
+from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
 from walkback.errors import BadValue, UnknownName
+from walkback.probes.inputs import on_tensors
+from walkback.probes.outputs import PerSampleLoss
 from walkback.registry import nearest
 
 # Children that a wrapper adds to the names of the modules inside it.
 COMPONENTS = ("_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module")
 
 
-class Unwrapped(NamedTuple):
-    """The model inside, and the words for what was around it."""
+def unwrapped(model: nn.Module) -> tuple[nn.Module, list[str]]:
+    """The model without wrappers that only pass it on, and notes on what was around it.
 
-    model: nn.Module
-    notes: tuple[str, ...]
-
-
-def unwrapped(model: nn.Module) -> Unwrapped:
-    """The model without wrappers that only pass it on; refused is what cannot be looked into at all.
+    Refused is what cannot be looked into at all.
 
     Unwrapped are torch.compile's module, DataParallel, DistributedDataParallel and AveragedModel: their forward is that
     of the model inside. A wrapper that is not known stays, because its forward may do more.
@@ -37,7 +37,7 @@ def unwrapped(model: nn.Module) -> Unwrapped:
         around.append(type(model).__name__)
         model = inside
     _check(model)
-    return Unwrapped(model, (f"looked at inside {', '.join(around)}",) if around else ())
+    return model, [f"looked at inside {', '.join(around)}"] if around else []
 
 
 def _inside(model: nn.Module) -> nn.Module | None:
@@ -130,3 +130,48 @@ def find_blocks(model: nn.Module, pattern: str | Sequence[str]) -> dict[str, nn.
 def _matches(name: str, pattern: str) -> bool:
     parts, wanted = name.split("."), pattern.split(".")
     return len(parts) == len(wanted) and all(fnmatchcase(p, w) for p, w in zip(parts, wanted, strict=True))
+
+
+# --- copies, also where deepcopy refuses, in another precision too ----------------------------------------------------
+
+
+def copy_of_model(model: nn.Module) -> nn.Module:
+    """A deep copy. Tensors with a graph behind them, as `weight_norm` leaves in its module, are copied as values."""
+    memo: dict[int, Any] = {}
+    for part in model.modules():
+        for value in vars(part).values():
+            parts = value.values() if isinstance(value, dict) else value if isinstance(value, list | tuple) else [value]
+            for each in parts:
+                if isinstance(each, Tensor) and not each.is_leaf:
+                    memo[id(each)] = each.detach().clone()
+    return copy.deepcopy(model, memo)
+
+
+def dtype_of(model: nn.Module) -> torch.dtype:
+    """The precision that most of a model's weights are in."""
+    counts: Counter[torch.dtype] = Counter()
+    for parameter in model.parameters():
+        counts[parameter.dtype] += parameter.numel()
+    return counts.most_common(1)[0][0] if counts else torch.get_default_dtype()
+
+
+def cast(inputs: Any, dtype: torch.dtype) -> Any:
+    """A batch's floating-point tensors in that precision; integers stay."""
+    return on_tensors(inputs, lambda t: t.to(dtype) if t.is_floating_point() else t)
+
+
+def _in_double(loss: PerSampleLoss | None) -> PerSampleLoss | None:
+    """A loss that is a module, with class weights in it, in float64 as well."""
+    return copy.deepcopy(loss).double() if isinstance(loss, nn.Module) else loss
+
+
+def bound_elsewhere(model: nn.Module) -> str:
+    """A part whose forward is a function in the object: its copy calls that same function, and so other weights."""
+    compiler = sys.modules.get("torch._dynamo.eval_frame")  # seconds to import, and there if anything was compiled
+    for name, part in model.named_modules():
+        forward = part.__dict__.get("forward")
+        if compiler is not None and isinstance(part, compiler.OptimizedModule):
+            continue  # torch.compile puts its own there, which calls the part inside
+        if forward is not None and getattr(forward, "__self__", None) is not part:
+            return name or "the model"
+    return ""

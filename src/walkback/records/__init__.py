@@ -2,7 +2,7 @@
 
 from walkback.records.card import Card, Transport
 from walkback.records.checkpoint import load_tensors
-from walkback.records.config_keys import subject_of
+from walkback.records.config_names import subject_of
 from walkback.records.evidence import Baseline, BaselineName, Effort, Evidence, doubts_of, half
 from walkback.records.folder import Run, RunFolder, export_run, find_runs, read_head, read_run, sittings_of
 from walkback.records.invariants import INVARIANTS

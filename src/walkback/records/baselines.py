@@ -7,7 +7,7 @@ And how strong a plain bp should be: see `BARS`.
 import math
 from collections.abc import Iterable, Mapping, Sequence
 
-from walkback.records.config_keys import ANY_RULE, ANY_SEED, hash_with
+from walkback.records.config_names import ANY_RULE, ANY_SEED, hash_with
 from walkback.records.evidence import BaselineName, half
 from walkback.records.folder import Run
 from walkback.records.rates import ChosenRates

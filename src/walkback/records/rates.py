@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from walkback.errors import RecordError
-from walkback.records.config_keys import hash_with
+from walkback.records.config_names import hash_with
 from walkback.records.evidence import BaselineName, Effort
 from walkback.records.folder import Run, find_runs
 from walkback.records.schema import RunConfig

@@ -12,7 +12,7 @@ from typing import Any, Literal
 from walkback.data import DATASETS
 from walkback.errors import RecordError
 from walkback.records.baselines import SAME_RUN, BaselineIndex, weak_bp
-from walkback.records.config_keys import hash_with, setting_of, subject_of
+from walkback.records.config_names import hash_with, setting_of, subject_names, subject_of
 from walkback.records.evidence import Baseline, BaselineName, Evidence, half, telling
 from walkback.records.folder import Run
 from walkback.records.invariants import broken
@@ -21,7 +21,6 @@ from walkback.records.predictions import most_frequent
 from walkback.records.rates import NOTHING_TRIED, ChosenRates
 from walkback.records.record import FRESH, refused
 from walkback.records.schema import RunConfig
-from walkback.records.subject_names import subject_names
 
 ONE_WIDTH = ("resmlp", "vit-mini", "student", "mlp")  # nets all of whose states have the width that the option names
 KEPT = 100  # subjects whose evidence is kept

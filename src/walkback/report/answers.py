@@ -8,7 +8,7 @@ from typing import NamedTuple
 from walkback.checks import Finding, Interval, Judgement, Thresholds, VerdictName, check_named
 from walkback.checks.depth import CONFIDENCE, TASK, WORDS
 from walkback.checks.sequential import seeds_advice, seeds_needed
-from walkback.report.numbers import number
+from walkback.report.writing import number
 
 SEVERITY: Sequence[VerdictName] = ("walked back", "open", "inconclusive", "not applicable", "holds")
 

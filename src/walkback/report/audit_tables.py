@@ -8,7 +8,7 @@ from typing import TypeVar
 from rich.text import Text
 
 from walkback.checks import Accuracy, Audit, Finding, Interval, Judgement, Protocol, check_named, in_order
-from walkback.checks.words import listed
+from walkback.checks.finding import listed
 from walkback.plain import one_line
 from walkback.records import BaselineName, Run, sittings_of
 from walkback.report.answers import (
@@ -25,9 +25,9 @@ from walkback.report.answers import (
     value_of,
 )
 from walkback.report.case import Case, variant_words
-from walkback.report.fitting import literal
 from walkback.report.layers import gain_cell, measured_table
 from walkback.report.tables import Cell, Column, Stat, Table
+from walkback.report.writing import literal
 from walkback.version import own_version
 
 T = TypeVar("T")

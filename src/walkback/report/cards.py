@@ -8,8 +8,8 @@ from rich.console import Console
 from rich.text import Text
 
 from walkback.records.card import Card
-from walkback.report.harmless import one_line
 from walkback.report.tables import Column, Table, print_table
+from walkback.report.writing import one_line
 
 MEANINGS = {
     "full": "the weights themselves",

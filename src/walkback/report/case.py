@@ -6,11 +6,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from walkback.checks import Finding, Judgement, check_named
-from walkback.checks.finding import known
+from walkback.checks.finding import known, seeds_words
 from walkback.checks.gamma import gamma_of
-from walkback.checks.words import seeds_words
 from walkback.records import BaselineName, Evidence, Moment, Run, RunConfig, Subject
-from walkback.report.harmless import clean
+from walkback.report.writing import clean
 
 MOST = 60  # characters of a name
 

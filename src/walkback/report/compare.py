@@ -9,7 +9,7 @@ from rich.console import Console
 from walkback.checks import Audit, Finding, Judgement, Thresholds, check_named
 from walkback.report.answers import STYLES, Answer, answer_words, answers, asked, finding_cell, finding_of
 from walkback.report.case import settings
-from walkback.report.fitting import literal, print_words
+from walkback.report.writing import literal, print_words
 
 ARROW = " → "
 

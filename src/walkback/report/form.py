@@ -26,11 +26,11 @@ from walkback.report.audit_tables import (
     trained_with,
 )
 from walkback.report.case import Case, gammas_of, net_sizes
-from walkback.report.harmless import for_markdown
 from walkback.report.layers import baselines_table, layers_table, mean_null
 from walkback.report.pitfalls import pitfalls
 from walkback.report.tables import Stat, Table, with_n
-from walkback.rules import RuleWords, rule_words
+from walkback.report.writing import for_markdown
+from walkback.rules import rule_words
 
 BLANK = "____"
 HOW = "Filled in from records; a line is a blank to fill in by hand."
@@ -78,24 +78,18 @@ CONFIG: Mapping[str, Callable[[RunConfig], str]] = {
     "Penalty λ‖f_l‖²": lambda c: f"λ = {c.penalty:g}" if c.penalty else "none",
 }  # fmt: skip
 Facts = dict[str, str | None]
-
-
-class Entry(NamedTuple):
-    """One thing to disclose. `value` None is a blank to be filled in by hand, and `why` says why it is one.
-
-    Of a pitfall: a question whose answer is yes as it should be, no, or not known (None), and the reason.
-    """
-
-    label: str
-    value: str | None
-    why: str = ""
+Row = tuple[str, str | None, str]  # what, its value, and why
 
 
 class Section(NamedTuple):
-    """A part of the form. Its table comes after its rows; `asks`: the rows are questions."""
+    """A part of the form. Its table comes after its rows.
+
+    rows   what is to be disclosed, its value, and why: without a value (None) it is a blank to be filled in by hand
+    asks   the rows are questions, each with its answer (yes, as it should be, no, or not known: None) and the reason
+    """
 
     title: str
-    rows: Sequence[Entry] = ()
+    rows: Sequence[Row] = ()
     table: Table | None = None
     asks: bool = False
 
@@ -115,14 +109,14 @@ def fill(case: Case, audit: Audit) -> Form:
     sections = []
     for title, labels in SECTIONS.items():
         asked = [label for label in labels if label in facts or label not in WHERE_KNOWN]
-        rows = [Entry(label, facts.get(label), reasons.get(label, case.silent)) for label in asked]
+        rows = [(label, facts.get(label), reasons.get(label, case.silent)) for label in asked]
         sections.append(Section(title, rows, layers_table(case, audit.thresholds) if title == "Alignment" else None))
     sections.append(Section("Baselines", table=baselines_table(case, audit.thresholds)))
     sections.append(Section("Checks", _checks(case, audit), _findings(case)))
-    lacking = [] if controls.rows else [Entry("Controls", None, audit.says)]
+    lacking = [] if controls.rows else [("Controls", None, audit.says)]
     sections.append(Section("Controls", lacking, controls if controls.rows else None))
-    sections.append(Section("Pitfalls", [Entry(*each) for each in pitfalls(case, audit)], asks=True))
-    notes = [Entry(f"Note {place}", note) for place, note in enumerate(case.judgement.notes, 1)]
+    sections.append(Section("Pitfalls", pitfalls(case, audit), asks=True))
+    notes: list[Row] = [(f"Note {place}", note, "") for place, note in enumerate(case.judgement.notes, 1)]
     sections += [Section("Notes on the records", notes)] if notes else []
     made = footnote(audit)
     return Form(case.judgement.name, sections, made if case.counts else f"{audit.void_words} {made}")
@@ -163,7 +157,7 @@ def _of_log(case: Case, reasons: dict[str, str]) -> Facts:
 
 def _of_runs(case: Case, config: RunConfig, reasons: dict[str, str]) -> Facts:
     """What the folders of runs say of theirs."""
-    words, options = RuleWords("", "", {}), dict(config.rule_options)
+    words, options = dict[str, str](), dict(config.rule_options)
     try:
         words = rule_words(config.rule, config.rule_source)
         reasons["Credits normalised"] = "the rule does not say"
@@ -171,15 +165,15 @@ def _of_runs(case: Case, config: RunConfig, reasons: dict[str, str]) -> Facts:
         reasons |= dict.fromkeys(("In words", "Credit of block l", "Credits normalised"), error.what)
     reasons["Fingerprint of the data"] = "the runs came without their environment"
     reasons["Feedback weights and their seed"] = "the null, which would show it, was not measured"
-    normalised = _shown(options.pop("normalize", None)) or words.parts.get("normalize")
+    normalised = _shown(options.pop("normalize", None)) or words.get("normalize")
     prints = sorted({run.environment.data_fingerprint[:12] for run in case.runs if run.environment})
     summary = DATASETS.get(config.data).summary.partition(";")[0] if config.data in DATASETS else ""
     images = sorted({run.snapshots[-1].probe_images for run in case.runs if run.snapshots})
     place = ("input", "g_l") if case.judgement.protocol == "published" else ("output", "g_{l+1}")
     facts: Facts = {label: take(config) for label, take in CONFIG.items()}
     facts |= {
-        "In words": words.summary or None,
-        "Credit of block l": words.parts.get("credit") or words.text or None,
+        "In words": words.get("summary"),
+        "Credit of block l": words.get("credit") or words.get("text"),
         "Credits normalised": normalised,
         "Data set": f"{config.data}: {summary}" if summary else config.data,
         "Fingerprint of the data": ", ".join(prints) or None,
@@ -189,29 +183,32 @@ def _of_runs(case: Case, config: RunConfig, reasons: dict[str, str]) -> Facts:
         "Γ is the": AGGREGATED.format(*place),
         "Test images probed": _range(images) or None,
     }
-    learns = {f"{part.capitalize()} learns from": words.parts.get(part) for part in ("embedding", "readout")}
+    learns = {f"{part.capitalize()} learns from": words.get(part) for part in ("embedding", "readout")}
     facts |= {label: value for label, value in learns.items() if value}
     return facts | ({"Further options": _options(options)} if options else {})
 
 
-def _checks(case: Case, audit: Audit) -> list[Entry]:
+def _checks(case: Case, audit: Audit) -> list[Row]:
     """The answers with what stands beside them, or the one verdict; the symptoms; and what each check says."""
     judgement, before = case.judgement, "" if case.counts else "does not count: "
-    rows = [Entry("Validity", f"{audit.void_words} {audit.says}")] if audit.valid is False else []
-    rows += [] if case.controlled else [Entry("Validity", "Not controlled: no controls were trained in its setting.")]
+    rows: list[Row] = []
+    if audit.valid is False:
+        rows.append(("Validity", f"{audit.void_words} {audit.says}", ""))
+    if not case.controlled:
+        rows.append(("Validity", "Not controlled: no controls were trained in its setting.", ""))
     if judgement.verdicts is None:
-        rows.append(Entry("Verdict", f"{before}{judgement.says}"))
+        rows.append(("Verdict", f"{before}{judgement.says}", ""))
     else:
         for each in answers(judgement):
             beside = gains_words(judgement) if each.about == "accuracy" else []
             label = f"{each.about[:1].upper()}{each.about[1:]}"
-            rows.append(Entry(label, before + "; ".join([each.word, *beside, *each.beside])))
+            rows.append((label, before + "; ".join([each.word, *beside, *each.beside]), ""))
         effort = effort_words(judgement) or None
-        rows += [Entry("Why", judgement.says), Entry("Learning rates", effort, "no baseline is recorded")]
-    rows += [Entry("Symptom, which decides nothing", words) for words in judgement.symptoms]
+        rows += [("Why", judgement.says, ""), ("Learning rates", effort, "no baseline is recorded")]
+    rows += [("Symptom, which decides nothing", words, "") for words in judgement.symptoms]
     for finding in judgement.findings:
         warnings = [f"Warning: {words.rstrip('.')}." for words in finding.warnings]
-        rows.append(Entry(finding.check, " ".join([finding.says, *warnings])))
+        rows.append((finding.check, " ".join([finding.says, *warnings]), ""))
     return rows
 
 

@@ -15,8 +15,8 @@ from walkback.checks.verdict import Judgement
 from walkback.records import BaselineName, Null
 from walkback.records.schema import Readings
 from walkback.report.case import Case
-from walkback.report.numbers import number
 from walkback.report.tables import Cell, Column, Stat, Table
+from walkback.report.writing import number
 
 BASELINES: Mapping[BaselineName, str] = {
     "frozen": "own frozen net", "frozen_bp": "frozen net trained by bp", "bp": "bp", "shallow": "shallow net",

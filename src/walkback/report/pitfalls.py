@@ -2,9 +2,8 @@
 
 from walkback.checks import Audit, judge
 from walkback.checks.depth import CONFIDENCE
-from walkback.checks.finding import known
+from walkback.checks.finding import known, listed, range_words
 from walkback.checks.stream import growth
-from walkback.checks.words import listed, range_words
 from walkback.records import Cosine
 from walkback.report.answers import effort_words, finding_of
 from walkback.report.case import Case

@@ -17,9 +17,7 @@ from walkback.checks.paired_gain import mean_interval
 from walkback.files import make_folder, write_whole
 from walkback.plain import lines
 from walkback.report import latex
-from walkback.report.fitting import print_whole
-from walkback.report.harmless import csv_line, for_markdown, is_number, markdown_paragraph, one_line
-from walkback.report.numbers import number
+from walkback.report.writing import csv_line, for_markdown, is_number, markdown_paragraph, number, one_line, print_whole
 
 SUFFIXES = {"csv": "csv", "latex": "tex", "markdown": "md", "text": "txt"}
 MOST_ROWS = 200  # of a table that are printed

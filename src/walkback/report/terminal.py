@@ -16,9 +16,8 @@ from rich.text import Text
 
 from walkback.records import Cosine, Run, RunConfig, Snapshot
 from walkback.records.status import RunStatus, State, counted, reasons
-from walkback.report.fitting import print_whole, words
-from walkback.report.numbers import duration, number, relative
 from walkback.report.tables import Cell, Column, brief, csv_lines, terminal_table
+from walkback.report.writing import duration, number, print_whole, relative, words
 
 if TYPE_CHECKING:  # `show` needs no torch
     from walkback.train import Event, Progress

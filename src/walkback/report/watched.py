@@ -8,10 +8,9 @@ from markupsafe import Markup
 
 from walkback.plain import seen
 from walkback.records.readers.watch_log import UPDATE, WatchLook
-from walkback.report.harmless import clip
-from walkback.report.numbers import number
 from walkback.report.page.chart import Axis
 from walkback.report.page.markup import shown, tag
+from walkback.report.writing import clip, number
 
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 360, 150, 48, 8, 18, 22
 SHADES = ("#0b559f", "#2b7bba", "#539ecd", "#89bedc", "#bad6eb")  # from the first block to the last

@@ -14,13 +14,13 @@ from walkback.rules.base import (
     register_rule,
     rule_source,
 )
-from walkback.rules.docstrings import RuleWords, rule_words
+from walkback.rules.docstrings import rule_words
 from walkback.rules.signal import START, Batch, Clock, Signal, output_error, probe_signal
 
 walk("walkback.rules")
 
 __all__ = [
-    "NORMALIZATIONS", "RULES", "START", "Batch", "Clock", "Credits", "Feedbacks", "Rule", "RuleWords", "Signal",
+    "NORMALIZATIONS", "RULES", "START", "Batch", "Clock", "Credits", "Feedbacks", "Rule", "Signal",
     "check_normalization", "find_rule", "make_rule", "normalize_credit", "output_error", "probe_signal",
     "register_rule", "rule_source", "rule_words",
 ]  # fmt: skip

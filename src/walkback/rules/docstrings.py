@@ -6,25 +6,16 @@ import inspect
 import re
 import tokenize
 from pathlib import Path
-from typing import NamedTuple
 
 from walkback.errors import UnknownName
 from walkback.own import in_file
 from walkback.rules.base import RULES, rule_source
 
 
-class RuleWords(NamedTuple):
-    """The docstring on one line, its first sentence, and its parts (credit, normalize, embedding, readout) by name."""
-
-    text: str
-    summary: str
-    parts: dict[str, str]
-
-
-def rule_words(name: str, source: str | None = None) -> RuleWords:
+def rule_words(name: str, source: str | None = None) -> dict[str, str]:
     """The docstring of a rule in parts. `source`, the hash in a run's config, must match the rule's current source.
 
-    >>> rule_words("dfa").parts["embedding"]
+    >>> rule_words("dfa")["embedding"]
     'a_0, the same credit as block 0'
     """
     doc, here = _read(name) if in_file(name) else (RULES.get(name).__doc__, rule_source(name))
@@ -35,11 +26,13 @@ def rule_words(name: str, source: str | None = None) -> RuleWords:
     return split(doc)
 
 
-def split(doc: str) -> RuleWords:
+def split(doc: str) -> dict[str, str]:
     """A docstring in parts: after the first paragraph, each line is a word, two or more blanks, and a text.
 
-    >>> split("Noise.\\n\\n    credit   fresh\\n             every step\\n    readout  none").parts
-    {'credit': 'fresh every step', 'readout': 'none'}
+    Added are `summary`, the first paragraph, and `text`, the whole on one line.
+
+    >>> split("Noise.\\n\\n    credit   fresh\\n             every step\\n    readout  none")["credit"]
+    'fresh every step'
     """
     first, _, rest = inspect.cleandoc(doc).partition("\n\n")
     parts: dict[str, str] = {}
@@ -52,7 +45,7 @@ def split(doc: str) -> RuleWords:
             parts[last] += f" {line.strip()}"
         else:
             last = None
-    return RuleWords(" ".join(doc.split()), " ".join(first.split()), parts)
+    return parts | {"summary": " ".join(first.split()), "text": " ".join(doc.split())}
 
 
 def _read(name: str) -> tuple[str | None, str | None]:

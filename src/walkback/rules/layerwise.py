@@ -13,7 +13,7 @@ from walkback.nets import Net
 from walkback.rules.base import Credits, Rule
 from walkback.rules.bp import branch_energy
 from walkback.rules.signal import Batch, Signal
-from walkback.rules.transposes import Replaced, find_uses
+from walkback.rules.transposes import Replaced, expected, find_uses
 
 READOUTS = ("feedback", "exact")
 
@@ -71,9 +71,9 @@ class LayerFeedback(Rule):
         if readout not in READOUTS:
             raise BadValue(f"there is no readout named {readout!r} here", "give readout=feedback or readout=exact")
         self.readout = readout
-        self.uses = find_uses(net)
+        self.uses_above, self.uses_inside = find_uses(net)
         own = {name for name, _ in net.readout.named_parameters(prefix="readout")}
-        carried = [name for name, uses in self.uses.above.items() if any(uses)]
+        carried = [name for name, uses in self.uses_above.items() if any(uses)]
         exact = own if readout == "exact" else set()
         self.fed = tuple(name for name, _ in net.named_parameters() if name in carried and name not in exact)
 
@@ -107,7 +107,7 @@ class LayerFeedback(Rule):
         total = loss + batch.penalty * branch_energy(net, branches) if batch.penalty else loss
         replaced = Replaced(net, [total], self.stand_ins(net, batch.generator))
         total.backward()  # type: ignore[no-untyped-call]
-        replaced.check(self.uses.expected(net))
+        replaced.check(expected(self.uses_above, net))
         return loss.detach()
 
     def credits(self, signal: Signal) -> Credits:
@@ -118,7 +118,7 @@ class LayerFeedback(Rule):
             loss = F.cross_entropy(net.readout(stream[-1]), signal.labels, reduction="sum")
             replaced = Replaced(net, [loss], self.stand_ins(net, signal.generator))
             found = [net.gradient_rows(g) for g in torch.autograd.grad(loss, stream)]
-        replaced.check(self.uses.inside)
+        replaced.check(self.uses_inside)
         return Credits(found[1:], found[0])
 
 

@@ -1,7 +1,6 @@
 """Predictive coding (Whittington & Bogacz 2017): states relax between input and label, weights follow the errors."""
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -15,13 +14,6 @@ from walkback.rules.local import backward, branch_penalty, has_parameters, read_
 from walkback.rules.signal import Batch, Signal
 
 FORMS = ("state", "error")
-
-
-class Rest(NamedTuple):
-    """The end of a relaxation: the errors ε of the predicted states, and the states that predict them."""
-
-    errors: list[Tensor]
-    sources: list[Tensor]
 
 
 class PC(Relaxing):
@@ -66,8 +58,8 @@ class PC(Relaxing):
     def credits(self, signal: Signal) -> Credits:
         """The errors of the relaxed states, with the sign of a gradient."""
         net = signal.net
-        rest = self._relax(net, signal.inputs, signal.states, signal.labels)
-        rows = [net.gradient_rows(-error) for error in rest.errors]
+        errors, _ = self._relax(net, signal.inputs, signal.states, signal.labels)
+        rows = [net.gradient_rows(-error) for error in errors]
         return Credits(rows[-net.depth :], rows[0] if len(rows) > net.depth else None)
 
     def backward(self, net: Net, batch: Batch) -> Tensor:
@@ -75,20 +67,22 @@ class PC(Relaxing):
         with torch.no_grad():
             states, _ = net.unroll(net.embed(batch.inputs))
         own, _ = read_loss(net, states[-1], batch.labels)
-        rest = self._relax(net, batch.inputs, states, batch.labels)
+        errors, sources = self._relax(net, batch.inputs, states, batch.labels)
         roots = [own]
-        predicted = [net.embed(batch.inputs)] if len(rest.errors) > net.depth else []
-        for layer, (block, h) in enumerate(zip(net.blocks, rest.sources[-net.depth :], strict=True)):
+        predicted = [net.embed(batch.inputs)] if len(errors) > net.depth else []
+        for layer, (block, h) in enumerate(zip(net.blocks, sources[-net.depth :], strict=True)):
             branch = block(h)
             predicted.append(net.join(layer, h, branch))
             roots += branch_penalty(net, block, branch, batch.penalty)
-        for p, error in zip(predicted, rest.errors, strict=True):
+        for p, error in zip(predicted, errors, strict=True):
             roots.append(-(p * error).sum() / len(batch.labels))
         backward(roots)
         return own.detach()
 
-    def _relax(self, net: Net, inputs: Tensor, states: Sequence[Tensor], labels: Tensor) -> Rest:
-        """Errors and sources in the precision of the net: of h_0 … h_L, or of h_1 … h_L where h_0 is the input."""
+    def _relax(
+        self, net: Net, inputs: Tensor, states: Sequence[Tensor], labels: Tensor
+    ) -> tuple[list[Tensor], list[Tensor]]:
+        """The errors ε at rest and the states that predict, of h_0 … h_L, or of h_1 … h_L where h_0 is the input."""
         like = states[0]
         dtype = self.dtype(like)
         calls = [self._block(net, layer, dtype) for layer in range(net.depth)]
@@ -108,12 +102,13 @@ class PC(Relaxing):
             for place in range(len(calls)):
                 free.append(predict(place, free[-1]))
         if self.form == "error":
-            rest = relax_errors(predict, loss, free, eta=self.eta, steps=self.steps)
+            errors, sources = relax_errors(predict, loss, free, eta=self.eta, steps=self.steps)
         else:
             moved = relax(predict, loss, free, beta=1.0, eta=self.eta, steps=self.steps)
             with torch.no_grad():
-                rest = Rest([x - predict(place, moved[place]) for place, x in enumerate(moved[1:])], moved[:-1])
-        return Rest([e.to(like.dtype) for e in rest.errors], [x.to(like.dtype) for x in rest.sources])
+                errors = [x - predict(place, moved[place]) for place, x in enumerate(moved[1:])]
+            sources = moved[:-1]
+        return [e.to(like.dtype) for e in errors], [x.to(like.dtype) for x in sources]
 
     @staticmethod
     def _block(net: Net, layer: int, dtype: torch.dtype) -> Callable[[Tensor], Tensor]:
@@ -123,7 +118,7 @@ class PC(Relaxing):
 
 def relax_errors(
     predict: Predict, loss: Callable[[Tensor], Tensor], free: Sequence[Tensor], *, eta: float, steps: int
-) -> Rest:
+) -> tuple[list[Tensor], list[Tensor]]:
     """`steps` steps of gradient descent on ½ Σ ‖ε‖² + loss(x_L) over the errors, x_{k+1} = predict(k, x_k) + ε_k."""
     errors, sources = [torch.zeros_like(x) for x in free[1:]], list(free[:-1])
     for _ in range(steps):
@@ -135,7 +130,7 @@ def relax_errors(
             slopes = torch.autograd.grad(loss(states[-1]), moving)
         sources = [x.detach() for x in states[:-1]]
         errors = [(1 - eta) * error.detach() - eta * slope for error, slope in zip(moving, slopes, strict=True)]
-    return Rest(errors, sources)
+    return errors, sources
 
 
 RULES.add("pc", PC)

@@ -8,7 +8,6 @@ graph of a training step, and counts them. A place that is not found or replaced
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -76,31 +75,20 @@ def storage(tensor: Tensor) -> int:
     return tensor.untyped_storage().data_ptr()
 
 
-@dataclass(frozen=True)
-class Uses:
-    """Where weights carry gradients down. Names are those of the net's parameters.
+UsesAbove = dict[str, list[frozenset[str]]]  # per weight, one entry per use: the parameters below it that need it
 
-    above    per weight, one entry per use: the parameters below it that need the gradient
-    inside   per weight, how often it carries a gradient of h_0 … h_L down to h_0
+
+def expected(above: UsesAbove, net: Net) -> dict[str, int]:
+    """How often each weight must be replaced in a step, given which parameters train."""
+    live = {name for name, p in net.named_parameters() if p.requires_grad}
+    return {name: sum(not live.isdisjoint(below) for below in uses) for name, uses in above.items()}
+
+
+def find_uses(net: Net) -> tuple[UsesAbove, dict[str, int]]:
+    """The weights of `net` that carry gradients down, by name; refuses a net if they cannot be determined.
+
+    The second table has, per weight, how often it carries a gradient of h_0 … h_L down to h_0.
     """
-
-    above: dict[str, list[frozenset[str]]]
-    inside: dict[str, int]
-    counted: dict[tuple[bool, ...], dict[str, int]] = field(default_factory=dict)
-
-    def expected(self, net: Net) -> dict[str, int]:
-        """How often each weight must be replaced in a step, given which parameters train."""
-        flags = tuple(p.requires_grad for p in net.parameters())
-        if flags not in self.counted:
-            live = {name for name, p in net.named_parameters() if p.requires_grad}
-            self.counted[flags] = {
-                name: sum(not live.isdisjoint(below) for below in uses) for name, uses in self.above.items()
-            }
-        return self.counted[flags]
-
-
-def find_uses(net: Net) -> Uses:
-    """The weights of `net` that carry gradients down; refuses a net if they cannot be determined."""
     names = {storage(p): name for name, p in net.named_parameters()}
     if len(names) < len(list(net.parameters())):
         raise BadValue("two parameters of this net share their memory", "give each its own tensor, or tie them")
@@ -111,7 +99,7 @@ def find_uses(net: Net) -> Uses:
         states, _ = net.unroll(net.embed(two.detach()).detach().requires_grad_())
         inside = _count(walk(net.readout(states[-1])), names)
         _refuse_unknown(net, graphs[0])
-        return Uses(_find(graphs, names, {storage(b) for b in net.buffers()}), inside)
+        return _find(graphs, names, {storage(b) for b in net.buffers()}), inside
 
 
 @contextmanager

@@ -1,14 +1,16 @@
 """A net, its rule, its optimizer and its data at one step of a run: what is trained, measured, saved and restored.
 
 All randomness is a function of (seed, purpose, counter), so the counters of a checkpoint are enough to go on bit for
-bit.
+bit. The optimizer is one fused AdamW for the whole net, without the bookkeeping of torch.optim that costs a third of
+the update. It is bit-equal to `torch.optim.AdamW(fused=True)`, which a test shows; its state is two tensors per
+parameter and one count, so a checkpoint is simple.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from walkback.data import Dataset, Split
 from walkback.data.batches import TrainBatches, eval_batches, held_out
@@ -28,7 +30,6 @@ from walkback.records import Reading, RunConfig, Snapshot
 from walkback.records.predictions import MOST_CLASSES, packed
 from walkback.records.record import FRESH
 from walkback.rules import Batch, Clock, Rule, make_rule
-from walkback.train.adamw import AdamW
 from walkback.train.streams import global_stream, stream
 
 EVAL_BATCH = 1000
@@ -219,3 +220,49 @@ class Trainer:
             if type(count) is int and count == seen:
                 return step, loss_sum, count
         raise RecordError(f"the checkpoint's counters cannot be of this run: {str(state)[:200]}", FRESH)
+
+
+# --- the optimizer ----------------------------------------------------------------------------------------------------
+
+
+BETA1, BETA2, EPS = 0.9, 0.999, 1e-8
+
+
+class AdamW:
+    """m ← β1 m + (1−β1) g;  v ← β2 v + (1−β2) g²;  w ← w − lr (wd w + m̂ / (√v̂ + ε)), with Adam's bias corrections.
+
+    A parameter without a gradient in a step does not change, and its count does not advance.
+    """
+
+    def __init__(self, parameters: Mapping[str, nn.Parameter], weight_decay: float):
+        self.names = list(parameters)
+        self.parameters = list(parameters.values())
+        self.weight_decay = weight_decay
+        self.m = [torch.zeros_like(p) for p in self.parameters]
+        self.v = [torch.zeros_like(p) for p in self.parameters]
+        self.counts = [torch.zeros((), dtype=torch.float32, device=p.device) for p in self.parameters]
+
+    def zero_grad(self) -> None:
+        """Forget the gradients."""
+        for parameter in self.parameters:
+            parameter.grad = None
+
+    @torch.no_grad()
+    def step(self, lr: float) -> None:
+        """Update every parameter that has a gradient."""
+        live = [i for i, p in enumerate(self.parameters) if p.grad is not None]
+        counts = [self.counts[i] for i in live]
+        torch._foreach_add_(counts, 1)
+        torch._fused_adamw_(
+            [self.parameters[i] for i in live],
+            [self.parameters[i].grad for i in live],  # type: ignore[misc]
+            [self.m[i] for i in live], [self.v[i] for i in live], [], counts,
+            lr=lr, beta1=BETA1, beta2=BETA2, weight_decay=self.weight_decay, eps=EPS, amsgrad=False, maximize=False,
+        )  # fmt: skip
+
+    def state(self) -> dict[str, Tensor]:
+        """The state by name, for a checkpoint."""
+        named: dict[str, Tensor] = {}
+        for i, name in enumerate(self.names):
+            named |= {f"m.{name}": self.m[i], f"v.{name}": self.v[i], f"count.{name}": self.counts[i]}
+        return named

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from walkback.data.base import DATASETS, Split
-from walkback.data.embedded import Embedded
+from walkback.data.cache import Embedded
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from walkback.data.base import DATASETS, Split
-from walkback.data.embedded import Embedded
+from walkback.data.cache import Embedded
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

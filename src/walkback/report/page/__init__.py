@@ -20,22 +20,21 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from walkback.checks import LIMITS, Audit
-from walkback.checks.words import listed
+from walkback.checks.finding import listed
 from walkback.files import make_folder, write_whole
 from walkback.report.answers import GLYPHS, SEVERITY, answer_words, value_words
 from walkback.report.audit_tables import KEYS, accuracy
-from walkback.report.blocks import MOST, rows
+from walkback.report.audit_words import SHOWN, rows
 from walkback.report.cards import NOTES
 from walkback.report.case import distinct
 from walkback.report.compare import Comparison
-from walkback.report.harmless import clean, clip
-from walkback.report.numbers import duration
 from walkback.report.page.chart import key
 from walkback.report.page.glance import MANY
 from walkback.report.page.markup import free, num, plain, prose
 from walkback.report.page.reproduce import units
 from walkback.report.page.view import audit_view
 from walkback.report.tables import text, with_n
+from walkback.report.writing import clean, clip, duration
 
 __all__ = ["comparison_page", "in_notebook", "page", "write_page"]
 
@@ -64,7 +63,7 @@ def write_comparison(found: Comparison, to: Path | str) -> Path:
 
 def in_notebook(audit: Audit) -> str:
     """The answers, the findings, and the table per block of a live model. A notebook has a style of its own."""
-    return piece("notebook.html.j2", audit=audit, rows=rows(audit), answer_words=answer_words, MOST=MOST)
+    return piece("notebook.html.j2", audit=audit, rows=rows(audit), answer_words=answer_words, SHOWN=SHOWN)
 
 
 def _write(text: str, to: Path | str) -> Path:

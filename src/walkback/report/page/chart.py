@@ -14,9 +14,9 @@ from markupsafe import Markup
 
 from walkback.records import Evidence
 from walkback.report.case import Case, distinct
-from walkback.report.harmless import clean
 from walkback.report.inks import INKS, Ink
 from walkback.report.page.markup import Child, join, num, plain, shown, tag
+from walkback.report.writing import clean
 
 WIDTH, HEIGHT = 360, 176  # as wide as a phone shows it, so that the letters keep their size there
 LEFT, RIGHT, TOP, BOTTOM = 44, 10, 24, 34

@@ -190,7 +190,7 @@ def _cosines(check: Check, finding: Finding, case: Case, thresholds: Thresholds)
     """Cosines by block with the band of their null behind them; Γ and the median block beside the last one."""
     evidence, band = case.evidence, thresholds[BAND]
     every = [blocks_of(moment) for _, moment in case.by_seed]
-    count = max((len(found.values) for found in every), default=0) or evidence.blocks or 1
+    count = max((len(values) for values, _ in every), default=0) or evidence.blocks or 1
     cells = {name: [*_cells(moment, count, band)] for name, moment in case.by_seed}
     points = {
         name: [(place, value, what, "not above its null" if ends and value <= ends[1] else "")
@@ -201,7 +201,7 @@ def _cosines(check: Check, finding: Finding, case: Case, thresholds: Thresholds)
         return chart.absent("Cosines by block cannot", evidence, "they are not known")
     bands = [end for found in cells.values() for *_, ends in found for end in ends]
     y = chart.Axis.over([0.0, *(point[1] for found in points.values() for point in found), *bands], *chart.UP)
-    at_output = any(found.place == "output" for found in every)
+    at_output = any(place == "output" for _, place in every)
     of, title = ("credit", "cos(a_l, g_{l+1})") if at_output else ("update", "cos(update, gradient)")
     middle = [(count + 0.3, "Γ"), (count + 1.3, "med.")]
     x = chart.Axis(-0.6, count + 1.9, *chart.ACROSS)
@@ -227,16 +227,17 @@ def _cosines(check: Check, finding: Finding, case: Case, thresholds: Thresholds)
 
 def _cells(moment: Moment, last: int, band: float) -> Iterator[tuple[float, str, float | None, tuple[float, ...]]]:
     """The blocks of one net, each with its null's band; then Γ and the median, where every block has a value."""
-    found = blocks_of(moment)
+    values, at = blocks_of(moment)
     nulls: Sequence[Null | None] = moment.rotated or []
-    if found.place == UPDATE:
+    if at == UPDATE:
         nulls = [reading.null for reading in moment.measured.get(UPDATE, [])]
-    for block, value in enumerate(found.values):
+    for block, value in enumerate(values):
         yield float(block), f"block {block}", value, _band(nulls[block] if block < len(nulls) else None, band)
-    if found.known is not None:
-        ends = _band(None if found.place == UPDATE else moment.rotated_gamma, band)
-        yield last + 0.3, "Γ", statistics.fmean(found.known), ends
-        yield last + 1.3, "median block", statistics.median(found.known), ()
+    numbers = [value for value in values if value is not None]
+    if numbers and len(numbers) == len(values):
+        ends = _band(None if at == UPDATE else moment.rotated_gamma, band)
+        yield last + 0.3, "Γ", statistics.fmean(numbers), ends
+        yield last + 1.3, "median block", statistics.median(numbers), ()
 
 
 def _band(null: Null | None, band: float) -> tuple[float, ...]:

@@ -40,8 +40,9 @@ def _gradient(moment: Moment, batch: float) -> float | None:
 
 def _gamma_at_output(moment: Moment, _: float) -> float | None:
     """Where our protocol judges it; unknown where a block has no value."""
-    found = blocks_of(moment).known
-    return None if found is None else statistics.fmean(found)
+    values = blocks_of(moment)[0]
+    numbers = [value for value in values if value is not None]
+    return statistics.fmean(numbers) if numbers and len(numbers) == len(values) else None
 
 
 class CurveQuantity(NamedTuple):

@@ -10,8 +10,7 @@ from collections.abc import Callable, Iterable
 
 from markupsafe import Markup, escape
 
-from walkback.report.harmless import clean, clip
-from walkback.report.numbers import number
+from walkback.report.writing import clean, clip, number
 
 LEAVES = ("path", "rect")  # of SVG, which closes them itself
 THIN = "\N{NARROW NO-BREAK SPACE}"

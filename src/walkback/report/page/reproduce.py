@@ -9,7 +9,7 @@ from typing import Any
 from walkback.checks import Audit
 from walkback.checks.sequential import looks_of
 from walkback.records import Run, RunConfig, sittings_of
-from walkback.records.config_keys import setting_of, subject_of
+from walkback.records.config_names import setting_of, subject_of
 from walkback.report.case import Case, settings
 
 PROBED, PROBED_MNIST1D = 1024, 512  # images that `walkback train` probes; `walkback audit` on MNIST-1D

@@ -8,13 +8,12 @@ from dataclasses import replace
 from typing import Any
 
 from walkback.checks import Audit, Finding, Outcome, Thresholds, check_named, in_order
-from walkback.checks.words import listed, seeds_words
+from walkback.checks.finding import listed, seeds_words
 from walkback.records import RunConfig, Subject, sittings_of
 from walkback.records.card import Card
 from walkback.report.answers import answers, effort_words, gains_words, most_serious_first, remedy, sentence
 from walkback.report.cards import NOTES, cards_table
 from walkback.report.case import Case, distinct, gammas_of
-from walkback.report.harmless import clean, clip
 from walkback.report.layers import BASELINES, baselines_table, layers_table
 from walkback.report.page.check_figures import figure
 from walkback.report.page.curves import Curves, Remark, SubjectCurve, history_table, subject_curves
@@ -22,6 +21,7 @@ from walkback.report.page.glance import MANY, added, heat_map, reported
 from walkback.report.page.markup import LONG, num, plain
 from walkback.report.page.reproduce import commands, configuration, runs_behind, versions
 from walkback.report.tables import Stat, with_n
+from walkback.report.writing import clean, clip
 
 SHOWN = 100  # subjects of a page; more are not read
 OPEN: Sequence[Outcome] = ("fires", "open", "inconclusive")
