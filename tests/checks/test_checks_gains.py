@@ -179,3 +179,13 @@ def test_no_seeds_are_asked_for_where_the_half_net_is_missing() -> None:
 def test_a_margin_of_ones_own_is_used() -> None:
     assert depth(gained(0.05, 0.051, 0.049, 0.05, 0.05), DEFAULT.but("depth.margin", 0.06)).outcome == "fires"
     assert reach(but(), DEFAULT.but("reach.margin", 0.2)).outcome in ("open", "not asked")
+
+
+def test_the_lower_half_is_open_where_it_gains_less_and_bp_is_not_shown_to_gain_more() -> None:
+    """The interval lies below the margin; the sentence must not say that it contains it."""
+    half = by_seed(*(seed.final.accuracy - 0.001 for seed in subject().seeds))
+    found = reach(but({"half": half, "half_bp": by_seed(0.60, 0.62, 0.605, 0.617, 0.61)}))
+    assert found.outcome == "open"
+    assert found.high < found.threshold
+    assert "contains" not in found.says
+    assert "bp's lower half is not shown to gain as much" in found.says

@@ -28,6 +28,9 @@ SAYS = {
     "few of bp": "{gain} {least}. Train bp in full and with {rung} on as many seeds as the subject, or give bp= and "
     "half_bp=.",
     "no predictions": "{gain} {least}, but no predictions were recorded, so the noise of the test split is not known.",
+    "too few": "{gain} {least}. Fewer than three seeds cannot settle it.",
+    "bp is not clear": "{gain} {least}. It is less, but bp's lower half is not shown to gain as much, so this is open. "
+    "{bp}",
     "open": "{gain} {least}: the interval contains it, so this is open. {bp}",
 }
 
@@ -91,9 +94,13 @@ def _case(evidence: Evidence, found: Compared, outcome: Outcome, at: float) -> s
         return "harm" if outcome == "fires" and found.own.below(0) else outcome
     if stopped(evidence):
         return "unfinished"
+    if found.gain.n < FEWEST:
+        return "too few"
     if not found.bp_seeds:
         return "few of bp"
-    return "no predictions" if found.own.above(at) and found.gain.image is None else "open"
+    if found.own.above(at) and found.gain.image is None:
+        return "no predictions"
+    return "bp is not clear" if found.own.below(at) else "open"
 
 
 class Reach(Check):

@@ -22,7 +22,7 @@ from walkback.registry import Registry
 
 SHAPES = (
     'a log is {"<method>_log": [...]}, {"config": {...}, "log": [...]} or {"results": {method: {k: {seed: {...}}}}}; '
-    "see docs/checks.md"
+    "see docs/judge-a-log.md"
 )
 CORRECT = "correct the log"
 NAME = 200  # characters of a method's name
