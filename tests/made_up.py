@@ -8,6 +8,7 @@ from typing import Any
 from walkback.records import (
     Cosine,
     DeepProbes,
+    Environment,
     Evidence,
     Null,
     Precision,
@@ -85,4 +86,5 @@ def values_of(evidence: Evidence) -> Any:
 def run(config: RunConfig, snapshots: list[Snapshot], deep: DeepProbes | None, status: str | None = "finished") -> Run:
     """A run that ended, or (status None) was cut off, after these snapshots."""
     end = None if status is None else result(snapshots[-1], status)
-    return Run(Path(config.folder()), config, None, end, Contents(snapshots, deep))
+    data = Environment(data_fingerprint="f1" * 8, sittings=[])
+    return Run(Path(config.folder()), config, data, end, Contents(snapshots, deep))

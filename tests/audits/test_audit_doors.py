@@ -299,7 +299,7 @@ def test_a_control_that_misbehaves_is_named_with_what_to_try(audited, monkeypatc
     found = wb.audit_rules(["dfa"], out=out, seeds=3, jobs=1, thresholds=WIDE, **TINY)
     assert not found.valid
     assert [c.name for c in found.controls if not c.ok] == ["bp"]
-    words = f"bp: expected {BP_EXPECTED}, got its gain over the shallow net is not known. Nothing can be judged unless"
+    words = f"bp: expected {BP_EXPECTED}, got its gain over the shallow net is not known. Restore the files"
     assert words in found.says
 
 

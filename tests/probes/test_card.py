@@ -427,8 +427,9 @@ def test_a_docstring_becomes_an_entry_with_its_code(monkeypatch):
 
     monkeypatch.setitem(RULES._things, "planted", Planted)
     found = stated("planted")
-    assert found.summary == "A rule. It is planted."
-    assert found.parts == {"credit": "a_l = *B* goes on with `x=1` there", "needs": "nothing"}
+    assert found.pop("summary") == "A rule. It is planted."
+    assert found.pop("text").startswith("A rule. It is planted. credit")
+    assert found == {"credit": "a_l = *B* goes on with `x=1` there", "needs": "nothing"}
     assert lacking("planted") == ["normalize", "embedding", "readout", "differs", "source"]
     text = entries(["planted"])
     assert text == "#### planted\n\nA rule. It is planted.\n\n- *credit*: a_l = \\*B\\* goes on with `x=1` there"

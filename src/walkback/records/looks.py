@@ -1,6 +1,6 @@
 """What an audit knows that no run of its folder records: at how many seeds it looked, and the net at init. looks.json.
 
-Seeds that are added after a look widen every interval (checks/looks.py), so the looks must stay known.
+Seeds that are added after a look widen every interval (checks/sequential.py), so the looks must stay known.
 """
 
 from collections.abc import Iterable
